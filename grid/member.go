@@ -1,0 +1,37 @@
+package grid
+
+import "slices"
+
+// MemberID names one process start. It is a UUID and never comes back.
+type MemberID string
+
+// MemberState is how far a member is in its life in the cluster. A member that is gone has no state: it is not in [State.Members].
+type MemberState string
+
+// The states of a member.
+const (
+	Joining MemberState = "joining" // accepted, but not known to run yet: holds no replicas
+	Active  MemberState = "active"
+	Leaving MemberState = "leaving" // hands its replicas over and gets no new ones
+)
+
+// The roles of a member.
+const (
+	RoleData   = "data"   // holds replicas
+	RoleWorker = "worker" // runs tasks
+)
+
+// Member is one agreed member of the cluster.
+type Member struct {
+	ID         MemberID
+	Name       string
+	Address    string // grid address, host:port: members, raft, gossip and clients
+	HTTP       string // base URL of its REST interface
+	Roles      []string
+	Attributes map[string]string // for example zone
+	JoinSeq    uint64            // order of joining, from 1
+	State      MemberState
+}
+
+// Has reports whether the member has the role.
+func (m Member) Has(role string) bool { return slices.Contains(m.Roles, role) }

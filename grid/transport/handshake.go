@@ -1,0 +1,103 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"gridnode/grid"
+	"gridnode/grid/wire"
+)
+
+// Magic is how a stream begins: it says what the stream is.
+type Magic string
+
+// What a stream can be. All are of the same length.
+const (
+	MagicMember Magic = "GM1"
+	MagicRaft   Magic = "GR1"
+	MagicGossip Magic = "GG1"
+	MagicClient Magic = "CP2" // a Hazelcast client; no handshake of ours follows
+)
+
+const magicLen = 3
+
+// protocolVersion is raised when members of two versions cannot talk to each other.
+const protocolVersion = 1
+
+// hello is the body of a handshake, both ways.
+type hello struct {
+	Version int
+	Cluster string
+	ID      grid.MemberID
+	Expect  grid.MemberID // whom the dialling side wants; empty: whoever is there
+}
+
+// greet makes the dialling side of the handshake and returns who answered.
+func (t *Transport) greet(raw net.Conn, magic Magic, expect grid.MemberID, deadline time.Time) (grid.MemberID, error) {
+	_ = raw.SetDeadline(deadline)
+	body, err := msgpack.Marshal(&hello{protocolVersion, t.cfg.ClusterName, t.cfg.Self, expect})
+	if err != nil {
+		return "", err
+	}
+	buf := wire.Append([]byte(magic), wire.Frame{Kind: wire.Handshake, Flag: wire.Request, Body: body})
+	if _, err := raw.Write(buf); err != nil {
+		return "", err
+	}
+	f, err := wire.Read(raw, maxHandshake)
+	if err != nil {
+		return "", err
+	}
+	if f.Kind == wire.Handshake && f.Flag == wire.Failure {
+		return "", &refusedError{wire.DecodeError(f.Body).Error()}
+	}
+	var answer hello
+	if f.Kind != wire.Handshake || f.Flag != wire.Reply || msgpack.Unmarshal(f.Body, &answer) != nil || answer.ID == "" {
+		return "", errors.New("malformed handshake")
+	}
+	_ = raw.SetDeadline(time.Time{})
+	return answer.ID, nil
+}
+
+// refusedError is a handshake that the other side refused.
+type refusedError struct{ text string }
+
+func (e *refusedError) Error() string { return "handshake refused: " + e.text }
+
+// welcome makes the accepting side of the handshake, after the magic, and returns who dialled.
+func (t *Transport) welcome(raw net.Conn) (grid.MemberID, error) {
+	f, err := wire.Read(raw, maxHandshake)
+	if err != nil {
+		return "", err
+	}
+	var in hello
+	if f.Kind != wire.Handshake || f.Flag != wire.Request || msgpack.Unmarshal(f.Body, &in) != nil || in.ID == "" {
+		return "", fmt.Errorf("handshake: %w", grid.ErrBadMessage)
+	}
+	if err := acceptable(t.cfg, in); err != nil {
+		_, _ = raw.Write(wire.Append(nil, wire.Frame{Kind: wire.Handshake, Flag: wire.Failure, Body: wire.AppendError(nil, err)}))
+		return "", err
+	}
+	body, err := msgpack.Marshal(&hello{protocolVersion, t.cfg.ClusterName, t.cfg.Self, ""})
+	if err != nil {
+		return "", err
+	}
+	_, err = raw.Write(wire.Append(nil, wire.Frame{Kind: wire.Handshake, Flag: wire.Reply, Body: body}))
+	return in.ID, err
+}
+
+// acceptable decides whether this member takes the stream.
+func acceptable(self Config, in hello) error {
+	switch {
+	case in.Version != protocolVersion:
+		return fmt.Errorf("%w: member protocol %d is spoken here, not %d", grid.ErrRefused, protocolVersion, in.Version)
+	case in.Cluster != self.ClusterName:
+		return fmt.Errorf("%w: this is a member of cluster %q, not %q", grid.ErrRefused, self.ClusterName, in.Cluster)
+	case in.Expect != "" && in.Expect != self.Self:
+		return fmt.Errorf("%w: this is member %s, not %s", grid.ErrRefused, self.Self, in.Expect)
+	}
+	return nil
+}

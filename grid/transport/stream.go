@@ -1,0 +1,205 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"gridnode/grid"
+)
+
+// RaftListener returns the streams that began with [MagicRaft], after their handshake. Closing it refuses further ones.
+func (t *Transport) RaftListener() net.Listener { return t.streams[MagicRaft] }
+
+// GossipListener returns the streams that began with [MagicGossip], after their handshake.
+func (t *Transport) GossipListener() net.Listener { return t.streams[MagicGossip] }
+
+// ClientListener returns the streams that began with [MagicClient]; those three bytes are already read. While nobody accepts them they are
+// closed.
+func (t *Transport) ClientListener() net.Listener { return t.streams[MagicClient] }
+
+// DialStream opens a stream to the member at addr, which has to be expect unless that is empty. The error wraps grid.ErrUnreachable. The
+// stream is closed with the transport at the latest.
+func (t *Transport) DialStream(ctx context.Context, addr string, expect grid.MemberID, magic Magic) (net.Conn, error) {
+	raw, _, err := t.connect(ctx, addr, expect, magic)
+	if err != nil {
+		return nil, err
+	}
+	s := &stream{Conn: raw, t: t}
+	if !t.track(s) {
+		_ = raw.Close()
+		return nil, grid.ErrClosed
+	}
+	return s, nil
+}
+
+// connect dials and makes the handshake, in a second at most.
+func (t *Transport) connect(ctx context.Context, addr string, expect grid.MemberID, magic Magic) (net.Conn, grid.MemberID, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	raw, err := t.cfg.Network.Dial(ctx, addr)
+	if err != nil {
+		return nil, "", fmt.Errorf("dial %s: %w: %v", addr, grid.ErrUnreachable, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	deadline, _ := ctx.Deadline()
+	id, err := t.greet(raw, magic, expect, deadline)
+	if err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = raw.Close()
+		return nil, "", fmt.Errorf("connect to %s: %w: %v", addr, grid.ErrUnreachable, err)
+	}
+	return raw, id, nil
+}
+
+// stream is a tracked connection.
+type stream struct {
+	net.Conn
+	t    *Transport
+	once sync.Once
+	err  error
+}
+
+func (s *stream) Close() error {
+	s.once.Do(func() {
+		s.t.untrack(s)
+		s.err = s.Conn.Close()
+	})
+	return s.err
+}
+
+// streamListener hands over streams of one kind. There is no queue: a stream waits on its own goroutine until it is accepted.
+type streamListener struct {
+	addr  net.Addr
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (l *streamListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *streamListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *streamListener) Addr() net.Addr { return l.addr }
+
+// offer hands the stream over; ok is false if nobody took it.
+func (l *streamListener) offer(c net.Conn, patience time.Duration) (ok bool) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case l.conns <- c:
+		return true
+	case <-l.done:
+	case <-timer.C:
+	}
+	return false
+}
+
+// acceptLoop accepts streams until the transport closes. Failures that pass, such as too many open files, only slow it down.
+func (t *Transport) acceptLoop() error {
+	var delay time.Duration
+	for {
+		raw, err := t.listener.Accept()
+		if t.ctx.Err() != nil {
+			if err == nil {
+				_ = raw.Close()
+			}
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("accept: %w", err)
+		}
+		if err != nil {
+			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+			t.log.Warn("cannot accept a connection", "error", err, "pause", delay)
+			if !t.sleep(delay) {
+				return nil
+			}
+			continue
+		}
+		delay = 0
+		if !t.spawn(func() { t.identify(raw) }) {
+			_ = raw.Close()
+		}
+	}
+}
+
+// sleep pauses; ok is false if the transport closed meanwhile.
+func (t *Transport) sleep(d time.Duration) (ok bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.ctx.Done():
+		return false
+	}
+}
+
+// identify finds out what an accepted stream is and serves it or hands it over.
+func (t *Transport) identify(raw net.Conn) {
+	s := &stream{Conn: raw, t: t}
+	if !t.track(s) {
+		_ = raw.Close()
+		return
+	}
+	remote := raw.RemoteAddr().String()
+	_ = raw.SetDeadline(time.Now().Add(sniffTimeout))
+	var first [magicLen]byte
+	if _, err := io.ReadFull(raw, first[:]); err != nil {
+		t.log.Debug("stream ended before it said what it is", "remote", remote, "error", err)
+		_ = s.Close()
+		return
+	}
+	magic := Magic(first[:])
+	var from grid.MemberID
+	if magic == MagicMember || magic == MagicRaft || magic == MagicGossip {
+		var err error
+		if from, err = t.welcome(raw); err != nil {
+			t.log.Debug("handshake failed", "remote", remote, "error", err)
+			_ = s.Close()
+			return
+		}
+	}
+	if magic != MagicMember {
+		t.handOver(s, magic)
+		return
+	}
+	_ = raw.SetDeadline(time.Time{})
+	c := newConn(t, s, from, remote)
+	p := t.peerByID(from)
+	p.adopt(c)
+	c.serve()
+	t.ended(p, c)
+}
+
+func (t *Transport) handOver(s *stream, magic Magic) {
+	l, known := t.streams[magic]
+	if !known {
+		t.log.Debug("unknown stream", "remote", s.RemoteAddr().String(), "first", string(magic))
+		_ = s.Close()
+		return
+	}
+	_ = s.SetDeadline(time.Time{})
+	if !l.offer(s, sniffTimeout) {
+		t.log.Debug("nobody takes streams of this kind", "remote", s.RemoteAddr().String(), "kind", string(magic))
+		_ = s.Close()
+	}
+}

@@ -1,0 +1,59 @@
+package wire
+
+import "strconv"
+
+// Kind says what a frame's body is. The numbers are part of the protocol: they are never used twice.
+type Kind uint8
+
+// Kinds of the cluster's own control messages.
+const (
+	Handshake Kind = 1 + iota // the first frame each way on a stream; see transport
+	Ping                      // keeps a connection known to be alive; one-way, empty
+	Hello                     // who are you, and which cluster do you know?
+	Join                      // make me a member
+	Heartbeat                 // renew my lease
+	Confirm                   // which raft term do you know? asked of voters
+	Propose                   // put this command into the log
+	Leave                     // I am leaving: reserved for a direct request, members leave by proposals
+)
+
+// Kinds of the partitions' messages.
+const (
+	Invoke Kind = 32 + iota
+	InvokeMany
+	Effects
+	Ack
+	Missing
+	Seal
+	Sealed
+	Snapshot
+	Copied
+	Instruct
+)
+
+// EngineCall carries the job engine's calls.
+const EngineCall Kind = 64
+
+func (k Kind) String() string {
+	if name, ok := kindNames[k]; ok {
+		return name
+	}
+	return "kind " + strconv.Itoa(int(k))
+}
+
+var kindNames = map[Kind]string{
+	Handshake: "handshake", Ping: "ping", Hello: "hello", Join: "join", Heartbeat: "heartbeat", Confirm: "confirm", Propose: "propose",
+	Leave: "leave", Invoke: "invoke", InvokeMany: "invoke many", Effects: "effects", Ack: "ack", Missing: "missing", Seal: "seal",
+	Sealed: "sealed", Snapshot: "snapshot", Copied: "copied", Instruct: "instruct", EngineCall: "engine call",
+}
+
+// Flag says which part of an exchange a frame is.
+type Flag uint8
+
+// The flags.
+const (
+	Request Flag = iota // wants one answer, with the same correlation id
+	Reply               // the answer
+	Failure             // the answer is an error; see [AppendError]
+	OneWay              // wants no answer; the correlation id is 0
+)

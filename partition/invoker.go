@@ -1,0 +1,208 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gridnode/grid"
+	"gridnode/grid/wire"
+)
+
+const (
+	retryFirst    = 2 * time.Millisecond
+	retryMost     = 100 * time.Millisecond
+	invokeBudget  = 30 * time.Second // for callers whose context has no deadline
+	callBudgetMsg = "no answer in time"
+)
+
+// Invoke runs an operation on the primary of a partition, wherever that is, and returns its answer. It tries again as long as the
+// operation provably did not run; with readOnly, also when that is unknown. When ctx ends, the error tells which of the two it is:
+// retryable if it never ran, else indeterminate. Without a deadline in ctx, half a minute is the bound.
+func (h *Host) Invoke(ctx context.Context, p grid.PartitionID, op []byte, readOnly bool) ([]byte, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	var last error
+	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		s, changed := h.cfg.View.View()
+		reply, err := h.invokeOnce(ctx, s, p, op)
+		if err == nil {
+			return reply, nil
+		}
+		again := grid.KindOf(err) == grid.Retryable || readOnly && grid.KindOf(err) == grid.Indeterminate
+		if !again {
+			return nil, err
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		select {
+		case <-changed:
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, gaveUp(last, readOnly)
+		}
+	}
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, invokeBudget)
+}
+
+// gaveUp is the error of a call that ended before it succeeded: it did not run, or only read.
+func gaveUp(last error, readOnly bool) error {
+	if readOnly && grid.KindOf(last) != grid.Retryable {
+		return fmt.Errorf("%w: %v", grid.ErrNotReady, last)
+	}
+	return last
+}
+
+func (h *Host) invokeOnce(ctx context.Context, s *grid.State, p grid.PartitionID, op []byte) ([]byte, error) {
+	if !s.Formed() {
+		return nil, grid.ErrNotJoined
+	}
+	if p < 0 || int(p) >= len(s.Partitions) {
+		return nil, fmt.Errorf("%w: no partition %d", grid.ErrBadRequest, p)
+	}
+	switch primary := s.Partitions[p].Primary(); primary {
+	case "":
+		if s.Partitions[p].Lost {
+			return nil, grid.ErrPartitionLost
+		}
+		return nil, grid.ErrNotReady
+	case h.cfg.Self:
+		return h.wait(ctx, p, op)
+	default:
+		return h.request(ctx, primary, wire.Invoke, encode(invokeMsg{Partition: p, Op: op}))
+	}
+}
+
+// request asks another member and waits. If ctx ends first, the outcome is unknown.
+func (h *Host) request(ctx context.Context, to grid.MemberID, kind wire.Kind, body []byte) ([]byte, error) {
+	type answer struct {
+		reply []byte
+		err   error
+	}
+	ch := make(chan answer, 1)
+	h.cfg.Caller.Request(to, kind, body, func(b []byte, err error) { ch <- answer{b, err} })
+	select {
+	case a := <-ch:
+		return a.reply, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %s", grid.ErrIndeterminate, callBudgetMsg)
+	}
+}
+
+// InvokeAll runs a read-only operation once on every partition and calls each with the answers, from one goroutine. It fails unless every
+// partition answered: there is no partial result.
+func (h *Host) InvokeAll(ctx context.Context, op []byte, each func(p grid.PartitionID, reply []byte) error) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	s, _ := h.cfg.View.View()
+	if !s.Formed() {
+		return grid.ErrNotJoined
+	}
+	left := make(map[grid.PartitionID]bool, len(s.Partitions))
+	for i := range s.Partitions {
+		left[grid.PartitionID(i)] = true
+	}
+	for wait := retryFirst; ; {
+		s, changed := h.cfg.View.View()
+		done, err := h.askOnce(ctx, s, left, op, each)
+		if err != nil {
+			return err
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if done > 0 {
+			wait = retryFirst
+			continue
+		}
+		select {
+		case <-changed:
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %d partitions did not answer", grid.ErrNotReady, len(left))
+		}
+		wait = min(2*wait, retryMost)
+	}
+}
+
+// askOnce asks each primary once for the partitions that are left, and takes those that answered off the list.
+func (h *Host) askOnce(ctx context.Context, s *grid.State, left map[grid.PartitionID]bool, op []byte, each func(grid.PartitionID, []byte) error) (int, error) {
+	type result struct {
+		replies []manyReply
+		err     error
+	}
+	by := map[grid.MemberID][]grid.PartitionID{}
+	for i := range s.Partitions {
+		if m := s.Partitions[i].Primary(); m != "" && left[grid.PartitionID(i)] {
+			by[m] = append(by[m], grid.PartitionID(i))
+		}
+	}
+	results := make(chan result, len(by))
+	for m, list := range by {
+		msg := invokeManyMsg{Partitions: list, Op: op}
+		if m == h.cfg.Self {
+			if !h.tasks.start(func() { results <- result{replies: h.many(ctx, msg)} }) {
+				return 0, grid.ErrClosed
+			}
+			continue
+		}
+		h.cfg.Caller.Request(m, wire.InvokeMany, encode(msg), func(b []byte, err error) {
+			var res result
+			if res.err = err; err == nil {
+				res.replies, res.err = decode[[]manyReply](b)
+			}
+			results <- res
+		})
+	}
+	done := 0
+	for range by {
+		select {
+		case res := <-results:
+			n, err := take(res.replies, left, each)
+			if err != nil {
+				return done, err
+			}
+			done += n
+			if res.err != nil && errors.Is(res.err, grid.ErrBadMessage) {
+				return done, res.err
+			}
+		case <-ctx.Done():
+			return done, fmt.Errorf("%w: %d partitions did not answer", grid.ErrNotReady, len(left))
+		}
+	}
+	return done, nil
+}
+
+func take(replies []manyReply, left map[grid.PartitionID]bool, each func(grid.PartitionID, []byte) error) (done int, err error) {
+	for _, rep := range replies {
+		if !left[rep.Partition] {
+			continue
+		}
+		if rep.Code != 0 {
+			if e := grid.ErrorOf(rep.Code); e.Kind() == grid.Definite {
+				return done, fmt.Errorf("%w: partition %d: %s", e, rep.Partition, rep.Text)
+			}
+			continue
+		}
+		if err := each(rep.Partition, rep.Reply); err != nil {
+			return done, err
+		}
+		delete(left, rep.Partition)
+		done++
+	}
+	return done, nil
+}
+
+// Partitions is the number of partitions; 0 as long as this member has not joined a cluster.
+func (h *Host) Partitions() int {
+	s, _ := h.cfg.View.View()
+	return len(s.Partitions)
+}

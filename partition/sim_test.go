@@ -1,0 +1,309 @@
+package partition
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gridnode/grid"
+	"gridnode/grid/wire"
+)
+
+var simRuns = flag.Int("sim.runs", 3000, "random schedules of TestSimulation")
+var simSeed = flag.Uint64("sim.seed", 1, "first seed of TestSimulation")
+
+// counter is a Store of one number. Its operations cannot be repeated unnoticed.
+type counter struct{ n, version uint64 }
+
+func (c *counter) Execute(op []byte, v Version, _ time.Time) Outcome {
+	switch string(op) {
+	case "inc":
+		b := binary.BigEndian.AppendUint64(nil, c.n+1)
+		return Outcome{Reply: b, Effect: b, Sees: Version(c.version).Seq()}
+	default:
+		return Outcome{Reply: binary.BigEndian.AppendUint64(nil, c.n), Sees: Version(c.version).Seq()}
+	}
+}
+
+func (c *counter) Apply(effect []byte, v Version, _ time.Time) error {
+	c.n, c.version = binary.BigEndian.Uint64(effect), uint64(v)
+	return nil
+}
+func (c *counter) Expired(time.Time) []byte { return nil }
+func (c *counter) Snapshot(int, time.Time) [][]byte {
+	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.n), c.version)
+	return [][]byte{b[:5], b[5:]}
+}
+
+// staged restores in two pieces.
+type staged struct {
+	counter
+	buf []byte
+}
+
+func (c *staged) Restore(piece []byte, _ time.Time) error {
+	c.buf = append(c.buf, piece...)
+	if len(c.buf) == 16 {
+		c.n, c.version = binary.BigEndian.Uint64(c.buf), binary.BigEndian.Uint64(c.buf[8:])
+	}
+	return nil
+}
+
+type simMsg struct {
+	kind wire.Kind
+	body []byte
+}
+
+// sim is a cluster of replicas of one partition with every choice made by a random source.
+type sim struct {
+	rnd     *rand.Rand
+	now     time.Time
+	state   *grid.State // newest agreed
+	log     []*grid.State
+	members []*simMember
+	links   map[[2]int][]simMsg
+	props   []grid.ReplicaChange
+	trace   []string
+
+	high    uint64 // highest value that any completed call has shown
+	acked   map[uint64]bool
+	invoked uint64
+	fail    string
+}
+
+type simMember struct {
+	s       *sim
+	id      grid.MemberID
+	i       int
+	r       *replica
+	learned int
+	lease   bool
+	alive   bool
+}
+
+func (m *simMember) send(to grid.MemberID, kind wire.Kind, body []byte) {
+	j := int(to[0] - 'A')
+	if m.s.members[j].alive && len(m.s.links[[2]int{m.i, j}]) < 64 {
+		m.s.links[[2]int{m.i, j}] = append(m.s.links[[2]int{m.i, j}], simMsg{kind, body})
+	}
+}
+func (m *simMember) propose(c grid.ReplicaChange) { m.s.props = append(m.s.props, c) }
+func (m *simMember) leased() bool                 { return m.lease }
+func (m *simMember) isMember(id grid.MemberID) bool {
+	_, ok := m.s.log[m.learned].Member(id)
+	return ok
+}
+func (m *simMember) newStore() Store { return &staged{} }
+func (m *simMember) event(name string, _ grid.PartitionID, e grid.Epoch, args ...any) {
+	m.s.note("%s: %s e%d %v", m.id, name, e, args)
+}
+
+func (s *sim) note(format string, args ...any) { s.trace = append(s.trace, fmt.Sprintf(format, args...)) }
+
+func newSim(seed uint64, members, replicas int) *sim {
+	s := &sim{rnd: rand.New(rand.NewPCG(seed, 7)), now: time.Now(), links: map[[2]int][]simMsg{}, acked: map[uint64]bool{}}
+	s.state = &grid.State{}
+	s.commit(grid.Command{Form: &grid.Form{ClusterID: "c", Partitions: 1, Backups: replicas - 1, Expect: 1}})
+	var ids []grid.MemberID
+	for i := range members {
+		id := grid.MemberID(string(rune('A' + i)))
+		s.commit(grid.Command{Add: &grid.AddMember{Member: grid.Member{ID: id, Address: string(id), Roles: []string{grid.RoleData}}}})
+		s.commit(grid.Command{State: &grid.SetState{ID: id, State: grid.Active}})
+		m := &simMember{s: s, id: id, i: i, lease: true, alive: true}
+		m.r = newReplica(0, id, m)
+		s.members = append(s.members, m)
+		if i < replicas {
+			ids = append(ids, id)
+		}
+	}
+	s.commit(grid.Command{Replica: &grid.ReplicaChange{Op: grid.OpAssign, Members: ids}})
+	s.log = []*grid.State{s.state}
+	for _, m := range s.members {
+		m.r.learn(s.state.Partitions[0], s.now)
+	}
+	return s
+}
+
+func (s *sim) commit(c grid.Command) {
+	next, err := s.state.Apply(c)
+	if err == nil {
+		s.state = next
+		s.log = append(s.log, next)
+	}
+}
+
+// step makes one random choice. Faults are as the world has them: messages late or lost, members dead or without a lease, tables late.
+func (s *sim) step() {
+	s.now = s.now.Add(time.Duration(s.rnd.IntN(60)) * time.Millisecond)
+	m := s.members[s.rnd.IntN(len(s.members))]
+	switch k := s.rnd.IntN(100); {
+	case k < 45:
+		s.deliver()
+	case k < 60:
+		s.invoke(m)
+	case k < 72:
+		if m.alive && m.learned < len(s.log)-1 {
+			m.learned += 1 + s.rnd.IntN(len(s.log)-1-m.learned)
+			s.note("%s learns %+v", m.id, s.log[m.learned].Partitions[0])
+			m.r.learn(s.log[m.learned].Partitions[0], s.now)
+		}
+	case k < 84:
+		if m.alive {
+			m.r.tick(s.now)
+		}
+	case k < 92:
+		if len(s.props) > 0 {
+			i := s.rnd.IntN(len(s.props))
+			c := s.props[i]
+			s.props = slices.Delete(s.props, i, i+1)
+			s.note("commit %s %s at e%d", c.Op, c.Member, c.Epoch)
+			s.commit(grid.Command{Replica: &c})
+		}
+	case k < 94:
+		i, j := s.rnd.IntN(len(s.members)), s.rnd.IntN(len(s.members))
+		delete(s.links, [2]int{i, j})
+	case k < 96:
+		s.master(m)
+	case k < 98:
+		if p := s.state.Partitions[0]; len(p.Replicas) > 1 && m.alive {
+			to := p.Replicas[1+s.rnd.IntN(len(p.Replicas)-1)]
+			m.r.instruct(instructMsg{Epoch: p.Epoch, Op: [...]grid.ReplicaOp{grid.OpPrimary, grid.OpDrop}[s.rnd.IntN(2)], Member: to}, s.now)
+		}
+	default:
+		if s.rnd.IntN(6) == 0 {
+			s.kill(m)
+		}
+	}
+}
+
+// kill ends a member's lease, or the member; either is then removed. The last in-sync replica is spared.
+func (s *sim) kill(m *simMember) {
+	alive := 0
+	for _, r := range s.state.Partitions[0].Replicas {
+		if x := s.members[r[0]-'A']; x.alive && x.lease {
+			alive++
+		}
+	}
+	if !m.lease || alive < 2 && s.state.Partitions[0].InSync(m.id) {
+		return
+	}
+	m.lease = false
+	if s.rnd.IntN(2) == 0 {
+		m.alive = false
+		s.note("%s dies", m.id)
+	} else {
+		s.note("%s loses its lease", m.id)
+	}
+}
+
+// master does what the master would: remove who has no lease, bring others up.
+func (s *sim) master(m *simMember) {
+	if _, ok := s.state.Member(m.id); ok && !m.lease {
+		s.note("remove %s", m.id)
+		s.commit(grid.Command{Remove: &grid.RemoveMember{ID: m.id}})
+		return
+	}
+	p := s.state.Partitions[0]
+	if len(p.Replicas) <= s.state.Backups && len(p.Joining) == 0 {
+		s.commit(grid.Command{Replica: &grid.ReplicaChange{Op: grid.OpJoin, Epoch: p.Epoch, Member: m.id}})
+	}
+}
+
+func (s *sim) deliver() {
+	var busy [][2]int
+	for i := range s.members {
+		for j := range s.members {
+			if len(s.links[[2]int{i, j}]) > 0 {
+				busy = append(busy, [2]int{i, j})
+			}
+		}
+	}
+	if len(busy) == 0 {
+		return
+	}
+	l := busy[s.rnd.IntN(len(busy))]
+	msg := s.links[l][0]
+	s.links[l] = s.links[l][1:]
+	to, from := s.members[l[1]], s.members[l[0]].id
+	if !to.alive {
+		return
+	}
+	switch r := to.r; msg.kind {
+	case wire.Effects:
+		r.effects(from, must[effectsMsg](msg.body), s.now)
+	case wire.Ack:
+		r.ack(from, must[ackMsg](msg.body), s.now)
+	case wire.Seal:
+		r.seal(from, must[sealMsg](msg.body))
+	case wire.Sealed:
+		r.sealed(from, must[sealedMsg](msg.body), s.now)
+	case wire.Snapshot:
+		r.takePiece(from, must[copyMsg](msg.body), s.now)
+	case wire.Copied:
+		r.copied(from, must[copiedMsg](msg.body), s.now)
+	}
+}
+
+func must[T any](b []byte) T {
+	v, err := decode[T](b)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// invoke runs an operation on a member and checks the answer: a value that was shown is never undone, no increment counts twice.
+func (s *sim) invoke(m *simMember) {
+	if !m.alive {
+		return
+	}
+	op, low := "get", s.high
+	if s.rnd.IntN(2) == 0 {
+		op = "inc"
+		s.invoked++
+	}
+	m.r.execute([]byte(op), s.now, func(reply []byte, err error) {
+		if err != nil {
+			return
+		}
+		n := binary.BigEndian.Uint64(reply)
+		s.note("%s answers %s %d", m.id, op, n)
+		switch {
+		case op == "get" && n < low:
+			s.fail = fmt.Sprintf("%s read %d after %d had been shown", m.id, n, low)
+		case op == "inc" && n <= low:
+			s.fail = fmt.Sprintf("%s acknowledged increment to %d after %d had been shown", m.id, n, low)
+		case op == "inc" && s.acked[n]:
+			s.fail = fmt.Sprintf("increment to %d acknowledged twice", n)
+		case n > s.invoked:
+			s.fail = fmt.Sprintf("%d shown after %d increments", n, s.invoked)
+		}
+		if op == "inc" {
+			s.acked[n] = true
+		}
+		s.high = max(s.high, n)
+	})
+}
+
+// TestSimulation runs replicas under random schedules of everything that may happen to them. It checks what callers see.
+func TestSimulation(t *testing.T) {
+	shown := 0
+	for i := range *simRuns {
+		seed := *simSeed + uint64(i)
+		s := newSim(seed, 3+int(seed%3), 2+int(seed%2))
+		for range 600 {
+			if s.step(); s.fail != "" {
+				t.Fatalf("seed %d: %s\n%s", seed, s.fail, strings.Join(s.trace, "\n"))
+			}
+		}
+		shown += int(s.high)
+	}
+	if avg := shown / *simRuns; avg < 5 {
+		t.Errorf("on average %d increments were seen per run: the simulation hardly does anything", avg)
+	}
+}

@@ -1,0 +1,27 @@
+package partition
+
+import "time"
+
+// Store holds one replica's data and knows what operations mean. A replica calls it under its own lock, never from two goroutines at once.
+// now is a reading of the monotonic clock.
+type Store interface {
+	// Execute decides an operation and changes nothing. v is the version that its writes will have.
+	Execute(op []byte, v Version, now time.Time) Outcome
+	// Apply does an effect, on the primary and on backups alike, in the order of their versions. The effect may be kept, not changed.
+	Apply(effect []byte, v Version, now time.Time) error
+	// Expired returns an effect that removes entries whose time is over, at most a bounded number, or nil.
+	Expired(now time.Time) []byte
+	// Snapshot returns the whole content in pieces of about size bytes each.
+	Snapshot(size int, now time.Time) [][]byte
+	// Restore adds one piece of a snapshot to a new, empty store.
+	Restore(piece []byte, now time.Time) error
+}
+
+// Outcome is what [Store.Execute] decided.
+type Outcome struct {
+	Reply  []byte
+	Err    error  // refused: nothing is to be done; Reply is ignored
+	Effect []byte // what to apply everywhere; nil: the operation only read
+	// Sees is the sequence number of the newest write that the decision depended on, present or absent: the answer waits for its commit.
+	Sees uint64
+}
