@@ -70,11 +70,24 @@ type sim struct {
 	props   []grid.ReplicaChange
 	trace   []string
 
+	pace [6]int     // weights of what may happen next; drawn anew for every run, so that runs differ in kind
+	bad  badVariant // what this run does wrong on purpose
+
 	high    uint64 // highest value that any completed call has shown
 	acked   map[uint64]bool
 	invoked uint64
 	fail    string
 }
+
+// badVariant breaks one rule of the protocol, so that the simulation can be seen to notice.
+type badVariant string
+
+const (
+	ackBeforeBackup badVariant = "a backup's ack is made up when the effect is sent"
+	noSeal          badVariant = "a seal is answered in its receiver's stead"
+	leaseForEver    badVariant = "a member never believes that its lease has lapsed"
+	noLevel         badVariant = "a takeover believes that all replicas are equal"
+)
 
 type simMember struct {
 	s       *sim
@@ -88,12 +101,23 @@ type simMember struct {
 
 func (m *simMember) send(to grid.MemberID, kind wire.Kind, body []byte) {
 	j := int(to[0] - 'A')
+	switch {
+	case m.s.bad == ackBeforeBackup && kind == wire.Effects:
+		e := must[effectsMsg](body)
+		last := e.Effects[len(e.Effects)-1]
+		m.s.links[[2]int{j, m.i}] = append(m.s.links[[2]int{j, m.i}], simMsg{wire.Ack, encode(ackMsg{Epoch: e.Epoch, Seq: last.Seq, Last: last.Epoch})})
+	case m.s.bad == noSeal && kind == wire.Seal:
+		e := must[sealMsg](body)
+		seq, last := m.r.log.last()
+		m.s.links[[2]int{j, m.i}] = append(m.s.links[[2]int{j, m.i}], simMsg{wire.Sealed, encode(sealedMsg{Epoch: e.Epoch, Born: m.r.born, Seq: seq, Last: last})})
+		return
+	}
 	if m.s.members[j].alive && len(m.s.links[[2]int{m.i, j}]) < 64 {
 		m.s.links[[2]int{m.i, j}] = append(m.s.links[[2]int{m.i, j}], simMsg{kind, body})
 	}
 }
 func (m *simMember) propose(c grid.ReplicaChange) { m.s.props = append(m.s.props, c) }
-func (m *simMember) leased() bool                 { return m.lease }
+func (m *simMember) leased() bool                 { return m.lease || m.s.bad == leaseForEver }
 func (m *simMember) isMember(id grid.MemberID) bool {
 	_, ok := m.s.log[m.learned].Member(id)
 	return ok
@@ -103,10 +127,13 @@ func (m *simMember) event(name string, _ grid.PartitionID, e grid.Epoch, args ..
 	m.s.note("%s: %s e%d %v", m.id, name, e, args)
 }
 
-func (s *sim) note(format string, args ...any) { s.trace = append(s.trace, fmt.Sprintf(format, args...)) }
+func (s *sim) note(format string, args ...any) {
+	s.trace = append(s.trace, fmt.Sprintf(format, args...))
+}
 
 func newSim(seed uint64, members, replicas int) *sim {
 	s := &sim{rnd: rand.New(rand.NewPCG(seed, 7)), now: time.Now(), links: map[[2]int][]simMsg{}, acked: map[uint64]bool{}}
+	s.pace = [6]int{10 + s.rnd.IntN(50), 5 + s.rnd.IntN(30), 3 + s.rnd.IntN(30), 5 + s.rnd.IntN(20), 3 + s.rnd.IntN(20), 1 + s.rnd.IntN(8)}
 	s.state = &grid.State{}
 	s.commit(grid.Command{Form: &grid.Form{ClusterID: "c", Partitions: 1, Backups: replicas - 1, Expect: 1}})
 	var ids []grid.MemberID
@@ -141,42 +168,56 @@ func (s *sim) commit(c grid.Command) {
 func (s *sim) step() {
 	s.now = s.now.Add(time.Duration(s.rnd.IntN(60)) * time.Millisecond)
 	m := s.members[s.rnd.IntN(len(s.members))]
-	switch k := s.rnd.IntN(100); {
-	case k < 45:
-		s.deliver()
-	case k < 60:
-		s.invoke(m)
-	case k < 72:
-		if m.alive && m.learned < len(s.log)-1 {
-			m.learned += 1 + s.rnd.IntN(len(s.log)-1-m.learned)
-			s.note("%s learns %+v", m.id, s.log[m.learned].Partitions[0])
-			m.r.learn(s.log[m.learned].Partitions[0], s.now)
-		}
-	case k < 84:
-		if m.alive {
-			m.r.tick(s.now)
-		}
-	case k < 92:
-		if len(s.props) > 0 {
-			i := s.rnd.IntN(len(s.props))
-			c := s.props[i]
-			s.props = slices.Delete(s.props, i, i+1)
-			s.note("commit %s %s at e%d", c.Op, c.Member, c.Epoch)
-			s.commit(grid.Command{Replica: &c})
-		}
-	case k < 94:
-		i, j := s.rnd.IntN(len(s.members)), s.rnd.IntN(len(s.members))
-		delete(s.links, [2]int{i, j})
-	case k < 96:
+	total := 0
+	for _, w := range s.pace {
+		total += w
+	}
+	k, act := s.rnd.IntN(total), 0
+	for k >= s.pace[act] {
+		k -= s.pace[act]
+		act++
+	}
+	[...]func(*simMember){s.someDeliver, s.invoke, s.learn, s.tick, s.someCommit, s.fault}[act](m)
+}
+
+func (s *sim) someDeliver(*simMember) { s.deliver() }
+
+func (s *sim) learn(m *simMember) {
+	if m.alive && m.learned < len(s.log)-1 {
+		m.learned += 1 + s.rnd.IntN(len(s.log)-1-m.learned)
+		s.note("%s learns %+v", m.id, s.log[m.learned].Partitions[0])
+		m.r.learn(s.log[m.learned].Partitions[0], s.now)
+	}
+}
+
+func (s *sim) tick(m *simMember) {
+	if m.alive {
+		m.r.tick(s.now)
+	}
+}
+
+func (s *sim) someCommit(m *simMember) {
+	if len(s.props) == 0 || s.rnd.IntN(3) == 0 {
 		s.master(m)
-	case k < 98:
+		return
+	}
+	i := s.rnd.IntN(len(s.props))
+	c := s.props[i]
+	s.props = slices.Delete(s.props, i, i+1)
+	s.note("commit %s %s at e%d", c.Op, c.Member, c.Epoch)
+	s.commit(grid.Command{Replica: &c})
+}
+
+func (s *sim) fault(m *simMember) {
+	switch s.rnd.IntN(4) {
+	case 0:
+		delete(s.links, [2]int{s.rnd.IntN(len(s.members)), m.i})
+	case 1:
+		s.kill(m)
+	default:
 		if p := s.state.Partitions[0]; len(p.Replicas) > 1 && m.alive {
 			to := p.Replicas[1+s.rnd.IntN(len(p.Replicas)-1)]
 			m.r.instruct(instructMsg{Epoch: p.Epoch, Op: [...]grid.ReplicaOp{grid.OpPrimary, grid.OpDrop}[s.rnd.IntN(2)], Member: to}, s.now)
-		}
-	default:
-		if s.rnd.IntN(6) == 0 {
-			s.kill(m)
 		}
 	}
 }
@@ -241,7 +282,12 @@ func (s *sim) deliver() {
 	case wire.Seal:
 		r.seal(from, must[sealMsg](msg.body))
 	case wire.Sealed:
-		r.sealed(from, must[sealedMsg](msg.body), s.now)
+		m := must[sealedMsg](msg.body)
+		if s.bad == noLevel {
+			m.Seq, m.Last = r.log.last()
+			m.Born = r.born
+		}
+		r.sealed(from, m, s.now)
 	case wire.Snapshot:
 		r.takePiece(from, must[copyMsg](msg.body), s.now)
 	case wire.Copied:
@@ -288,6 +334,25 @@ func (s *sim) invoke(m *simMember) {
 		}
 		s.high = max(s.high, n)
 	})
+}
+
+// TestSimulation_NoticesBrokenRules runs the simulation with one rule broken at a time: it must find what goes wrong.
+func TestSimulation_NoticesBrokenRules(t *testing.T) {
+	for _, bad := range []badVariant{ackBeforeBackup, noSeal, leaseForEver, noLevel} {
+		t.Run(string(bad), func(t *testing.T) {
+			for seed := range uint64(20000) {
+				s := newSim(seed, 3+int(seed%3), 2+int(seed%2))
+				s.bad = bad
+				for range 600 {
+					if s.step(); s.fail != "" {
+						t.Logf("seed %d: %s", seed, s.fail)
+						return
+					}
+				}
+			}
+			t.Error("not noticed")
+		})
+	}
 }
 
 // TestSimulation runs replicas under random schedules of everything that may happen to them. It checks what callers see.

@@ -148,6 +148,20 @@ func (t *Transport) AdvertiseAddr() string { return t.advertise }
 // Packets returns the packet connection of the same port number. It is closed when the transport closes.
 func (t *Transport) Packets() net.PacketConn { return t.packets }
 
+// PacketAddr returns the address that [Transport.Packets] wants for "host:port".
+func (t *Transport) PacketAddr(addr string) (net.Addr, error) {
+	if _, ok := t.packets.LocalAddr().(*net.UDPAddr); ok {
+		return net.ResolveUDPAddr("udp", addr)
+	}
+	return packetAddr(addr), nil
+}
+
+// packetAddr is an address of a network that needs no resolving.
+type packetAddr string
+
+func (packetAddr) Network() string  { return "packet" }
+func (a packetAddr) String() string { return string(a) }
+
 // Handle registers the handler of a kind. It may only be called before Run.
 func (t *Transport) Handle(kind wire.Kind, h Handler) { t.handlers[kind] = h }
 

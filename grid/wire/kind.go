@@ -31,8 +31,11 @@ const (
 	Instruct
 )
 
-// EngineCall carries the job engine's calls.
-const EngineCall Kind = 64
+// Kinds of what else members ask each other.
+const (
+	EngineCall Kind = 64 + iota // carries the job engine's calls
+	SystemInfo                  // how are your process and machine?
+)
 
 func (k Kind) String() string {
 	if name, ok := kindNames[k]; ok {
@@ -45,6 +48,7 @@ var kindNames = map[Kind]string{
 	Handshake: "handshake", Ping: "ping", Hello: "hello", Join: "join", Heartbeat: "heartbeat", Confirm: "confirm", Propose: "propose",
 	Leave: "leave", Invoke: "invoke", InvokeMany: "invoke many", Effects: "effects", Ack: "ack", Missing: "missing", Seal: "seal",
 	Sealed: "sealed", Snapshot: "snapshot", Copied: "copied", Instruct: "instruct", EngineCall: "engine call",
+	SystemInfo: "system info",
 }
 
 // Flag says which part of an exchange a frame is.

@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+	"golang.org/x/sync/errgroup"
+
+	"gridnode/grid"
+	"gridnode/grid/transport"
+	"gridnode/grid/wire"
+)
+
+// ErrRemoved is what [Cluster.Run] returns when the others have removed this member. Its id is used up: to come back, the process starts
+// over with a new one.
+var ErrRemoved = errors.New("cluster: the other members have removed this one")
+
+// Cluster is this member's part in the agreement of all.
+type Cluster struct {
+	cfg   Config
+	self  grid.Member
+	log   *slog.Logger
+	t     *transport.Transport
+	fsm   *fsm
+	lease *lease
+	form  *formation
+
+	raft    atomic.Pointer[raft.Raft] // set while Run runs
+	reign   atomic.Pointer[reign]     // set while this member is master
+	beats   chan beatResult
+	leaving atomic.Bool
+
+	joined   chan struct{}          // closed when this member is active
+	forwards chan struct{}          // semaphore: one token per command that is proposed for another member
+	gossip   atomic.Pointer[gossip] // set while Run runs
+
+	mu      sync.Mutex // guards what follows; never held while waiting
+	stopped bool
+	calls   sync.WaitGroup // calls.Go only under mu, while not stopped
+}
+
+// view is one state and the notice that it was superseded.
+type view struct {
+	state      *grid.State
+	superseded chan struct{}
+}
+
+// New prepares a member. It registers its message handlers, so it comes before the transport's Run.
+func New(cfg Config) (*Cluster, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	self := cfg.Self
+	if self.Address == "" {
+		self.Address = cfg.Transport.AdvertiseAddr()
+	}
+	if self.Name == "" {
+		self.Name = self.Address
+	}
+	c := &Cluster{
+		cfg: cfg, self: self, log: cfg.Logger.With("component", "cluster", "member", self.Name), t: cfg.Transport,
+		fsm: newFSM(), lease: newLease(cfg.Lease), form: newFormation(cfg, self),
+		// A result that finds the channel full is like one that was lost: the next heartbeat is due soon.
+		beats:  make(chan beatResult, 64),
+		joined: make(chan struct{}), forwards: make(chan struct{}, maxForwards),
+	}
+	c.t.Handle(wire.Hello, c.serveHello)
+	c.t.Handle(wire.Join, c.serveJoin)
+	c.t.Handle(wire.Heartbeat, c.serveBeat)
+	c.t.Handle(wire.Confirm, c.serveConfirm)
+	c.t.Handle(wire.Propose, c.servePropose)
+	c.t.OnDown(c.connectionDown)
+	c.t.ResolveWith(c.Resolve)
+	return c, nil
+}
+
+// View returns the agreed state as far as this member knows it, and a channel that is closed when there is a newer one. It takes no lock.
+func (c *Cluster) View() (*grid.State, <-chan struct{}) {
+	v := c.fsm.view.Load()
+	return v.state, v.superseded
+}
+
+// Self returns this member as it presents itself.
+func (c *Cluster) Self() grid.Member { return c.self }
+
+// Joined returns a channel that is closed when this member is an active member.
+func (c *Cluster) Joined() <-chan struct{} { return c.joined }
+
+// LeaseValid reports whether this member may act as one right now. It takes no lock.
+func (c *Cluster) LeaseValid() bool { return c.lease.valid() }
+
+// LeaseContext returns a context that ends, with the cause grid.ErrNoLease, when the present lease lapses. Without a lease it has ended.
+func (c *Cluster) LeaseContext() context.Context { return c.lease.context() }
+
+// Master returns who is master, as far as this member knows, and in which term.
+func (c *Cluster) Master() (id grid.MemberID, term uint64, ok bool) {
+	s, _ := c.View()
+	if _, ok := s.Member(s.Master); !ok {
+		return "", s.Term, false
+	}
+	return s.Master, s.Term, true
+}
+
+// Resolve returns the address of a member.
+func (c *Cluster) Resolve(id grid.MemberID) (addr string, ok bool) {
+	if id == c.self.ID {
+		return c.self.Address, true
+	}
+	s, _ := c.View()
+	m, ok := s.Member(id)
+	return m.Address, ok
+}
+
+// Run takes part until ctx ends; the error is nil then, [ErrRemoved] if this member was removed, and otherwise says what made going on
+// impossible. When it returns, raft, gossip and all goroutines have ended. It must be called once, while the transport runs.
+func (c *Cluster) Run(ctx context.Context) error {
+	streams := newRaftStreams(c.t, c.self)
+	r, err := c.newRaft(streams)
+	if err != nil {
+		return err
+	}
+	c.raft.Store(r)
+	g, err := c.startGossip()
+	if err == nil {
+		c.gossip.Store(g)
+		err = c.runLoops(ctx, r)
+		c.gossip.Store(nil)
+		g.close()
+	}
+	c.lease.close()
+	c.raft.Store(nil)
+	streams.cut()
+	if err := r.Shutdown().Error(); err != nil {
+		c.log.Warn("raft did not stop cleanly", "error", err)
+	}
+	streams.join()
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.calls.Wait()
+	return err
+}
+
+func (c *Cluster) runLoops(ctx context.Context, r *raft.Raft) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.formationLoop(ctx, r) })
+	group.Go(func() error { return c.heartbeatLoop(ctx) })
+	group.Go(func() error { return c.masterLoop(ctx, r) })
+	group.Go(func() error { return c.watchLoop(ctx) })
+	err := group.Wait()
+	c.lease.close()
+	return err
+}
+
+// watchLoop watches this member's own membership.
+func (c *Cluster) watchLoop(ctx context.Context) error {
+	known, active := false, false
+	var members []grid.Member
+	var master grid.MemberID
+	for {
+		s, superseded := c.View()
+		me, ok := s.Member(c.self.ID)
+		if known && !ok && !c.leaving.Load() {
+			return ErrRemoved
+		}
+		known = known || ok
+		if ok && me.State != grid.Joining && !active {
+			active = true
+			close(c.joined)
+			c.log.Info("joined", "cluster", s.ClusterName, "cluster_id", s.ClusterID, "id", c.self.ID)
+		}
+		c.logChange(members, s.Members)
+		if s.Master != master {
+			c.log.Info("new master", "id", s.Master, "term", s.Term)
+		}
+		members, master = s.Members, s.Master
+		select {
+		case <-superseded:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (c *Cluster) logChange(old, now []grid.Member) {
+	index := func(list []grid.Member) map[grid.MemberID]bool {
+		m := make(map[grid.MemberID]bool, len(list))
+		for _, x := range list {
+			m[x.ID] = true
+		}
+		return m
+	}
+	before, after := index(old), index(now)
+	for _, m := range now {
+		if !before[m.ID] {
+			c.log.Info("member added", "id", m.ID, "name", m.Name, "address", m.Address, "members", len(now))
+		}
+	}
+	for _, m := range old {
+		if !after[m.ID] {
+			c.log.Info("member gone", "id", m.ID, "name", m.Name, "address", m.Address, "members", len(now))
+		}
+	}
+}
+
+// background runs f in a goroutine that Run waits for; f must end soon after raft has shut down. ok is false when it is too late for that.
+func (c *Cluster) background(f func()) (ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return false
+	}
+	c.calls.Go(f)
+	return true
+}
+
+// errNotRunning is what requests get before and after Run.
+func errNotRunning() error { return fmt.Errorf("%w: not running", grid.ErrNotJoined) }

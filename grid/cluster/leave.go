@@ -1,0 +1,144 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"gridnode/grid"
+)
+
+// Leave takes this member out of the cluster in good order: it declares itself leaving, waits until its replicas are elsewhere or nobody is
+// there to take them, hands leadership of raft over, gives its lease up and removes itself. It ends with ctx at the latest; an error says what
+// was not reached. Run goes on until its own context ends; so that the others are never without this one's answers, end it after Leave.
+func (c *Cluster) Leave(ctx context.Context) error {
+	s, _ := c.View()
+	if _, ok := s.Member(c.self.ID); !ok {
+		return nil
+	}
+	if err := c.declareLeaving(ctx); err != nil {
+		return fmt.Errorf("declare leaving: %w", err)
+	}
+	if err := c.waitView(ctx, func(s *grid.State) bool { return !holdsReplicas(s, c.self.ID) }); err != nil {
+		return fmt.Errorf("hand replicas over: %w", err)
+	}
+	if s, _ := c.View(); !othersRemain(s, c.self.ID) {
+		return nil
+	}
+	if err := c.handLeadershipOver(ctx); err != nil {
+		return fmt.Errorf("hand leadership over: %w", err)
+	}
+	return c.removeSelf(ctx)
+}
+
+func (c *Cluster) declareLeaving(ctx context.Context) error {
+	return c.retry(ctx, grid.Command{State: &grid.SetState{ID: c.self.ID, State: grid.Leaving}}, func(s *grid.State) bool {
+		m, ok := s.Member(c.self.ID)
+		return !ok || m.State == grid.Leaving
+	})
+}
+
+// removeSelf gives up the lease first: after that it is no matter when the removal takes place.
+func (c *Cluster) removeSelf(ctx context.Context) error {
+	c.leaving.Store(true)
+	c.lease.close()
+	err := c.retry(ctx, grid.Command{Remove: &grid.RemoveMember{ID: c.self.ID, Reason: "it has left"}}, func(s *grid.State) bool {
+		_, ok := s.Member(c.self.ID)
+		return !ok
+	})
+	if err != nil {
+		return fmt.Errorf("remove this member: %w", err)
+	}
+	if g := c.gossip.Load(); g != nil {
+		g.leave()
+	}
+	c.lingerAsServer(ctx)
+	return nil
+}
+
+// retry proposes the command until the state shows its effect.
+func (c *Cluster) retry(ctx context.Context, cmd grid.Command, done func(*grid.State) bool) error {
+	for {
+		err := c.Propose(ctx, cmd)
+		if s, _ := c.View(); err == nil || done(s) {
+			return nil
+		}
+		if !pause(ctx, c.cfg.Heartbeat/4) {
+			return errors.Join(context.Cause(ctx), err)
+		}
+		if s, _ := c.View(); done(s) {
+			return nil
+		}
+	}
+}
+
+// waitView waits until the state satisfies ok.
+func (c *Cluster) waitView(ctx context.Context, ok func(*grid.State) bool) error {
+	for {
+		s, superseded := c.View()
+		if ok(s) {
+			return nil
+		}
+		select {
+		case <-superseded:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// holdsReplicas reports whether a partition still needs this member, as far as somebody else is there who can hold replicas.
+func holdsReplicas(s *grid.State, self grid.MemberID) bool {
+	if len(s.DataMembers()) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(s.Partitions, func(p grid.Partition) bool { return p.InSync(self) || p.IsJoining(self) })
+}
+
+func othersRemain(s *grid.State, self grid.MemberID) bool {
+	return slices.ContainsFunc(s.Members, func(m grid.Member) bool { return m.ID != self })
+}
+
+// handLeadershipOver makes another voter leader, if this member is. The master's loop has been making another member a voter since this one
+// is leaving; until that is done the transfer fails and is tried again.
+func (c *Cluster) handLeadershipOver(ctx context.Context) error {
+	for {
+		r := c.raft.Load()
+		if r == nil {
+			return errNotRunning()
+		}
+		if s, _ := c.View(); r.State() != raft.Leader && s.Master != c.self.ID || !othersRemain(s, c.self.ID) {
+			return nil
+		}
+		if r.State() == raft.Leader {
+			if err := c.await(ctx, r.LeadershipTransfer()); err != nil {
+				c.log.Debug("leadership not handed over yet", "error", err)
+			}
+		}
+		if !pause(ctx, c.cfg.Heartbeat/4) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// lingerAsServer stays for a moment until the master has taken this member off raft's servers, so that no vote of it is missed.
+func (c *Cluster) lingerAsServer(ctx context.Context) {
+	limit := time.Now().Add(2 * c.cfg.Heartbeat)
+	for time.Now().Before(limit) {
+		r := c.raft.Load()
+		if r == nil {
+			return
+		}
+		conf := r.GetConfiguration()
+		if conf.Error() == nil && !slices.ContainsFunc(conf.Configuration().Servers, func(s raft.Server) bool { return s.ID == raft.ServerID(c.self.ID) }) {
+			return
+		}
+		if !pause(ctx, reignTick) {
+			return
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"gridnode/grid"
+	"gridnode/grid/transport"
+)
+
+const raftTimeout = time.Second // of one raft message
+
+// newRaft starts raft with empty stores: it waits until it is bootstrapped or a leader finds it.
+func (c *Cluster) newRaft(streams *raftStreams) (*raft.Raft, error) {
+	conf := raft.DefaultConfig()
+	conf.LocalID = raft.ServerID(c.self.ID)
+	conf.Logger = raftLogger(c.cfg.Logger.With("component", "raft", "member", c.self.Name))
+	conf.HeartbeatTimeout, conf.ElectionTimeout = c.cfg.RaftHeartbeat, c.cfg.RaftElection
+	conf.LeaderLeaseTimeout, conf.CommitTimeout = c.cfg.RaftLeaderLease, c.cfg.CommitTimeout
+	conf.SnapshotInterval, conf.SnapshotThreshold, conf.TrailingLogs = 30*time.Second, 4096, 4096
+	conf.ShutdownOnRemove = false // Run decides when to stop
+	conf.NoLegacyTelemetry = true
+	trans := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: streams, MaxPool: 3, Timeout: raftTimeout, Logger: conf.Logger,
+	})
+	streams.trans = trans
+	store := raft.NewInmemStore()
+	r, err := raft.NewRaft(conf, c.fsm, store, store, raft.NewInmemSnapshotStore(), trans)
+	if err != nil {
+		streams.cut()
+		err = errors.Join(fmt.Errorf("start raft: %w", err), trans.Close())
+		streams.join()
+		return nil, err
+	}
+	return r, nil
+}
+
+// serverAddress is how raft knows a member. The id in it lets the handshake refuse a process that is not that member.
+func serverAddress(m grid.Member) raft.ServerAddress {
+	return raft.ServerAddress(string(m.ID) + "@" + m.Address)
+}
+
+// raftStreams is raft's stream layer. raft neither closes nor joins what it accepts, so the streams are counted here: each is closed by the
+// goroutine that serves it, as the last thing it does.
+type raftStreams struct {
+	t        *transport.Transport
+	self     grid.Member
+	listener net.Listener
+	trans    *raft.NetworkTransport
+
+	mu    sync.Mutex // guards what follows; never held across I/O
+	open  map[*raftStream]struct{}
+	isCut bool
+	wg    sync.WaitGroup
+}
+
+var _ raft.StreamLayer = (*raftStreams)(nil)
+
+func newRaftStreams(t *transport.Transport, self grid.Member) *raftStreams {
+	return &raftStreams{t: t, self: self, listener: t.RaftListener(), open: map[*raftStream]struct{}{}}
+}
+
+// Accept is called by raft's transport only.
+func (s *raftStreams) Accept() (net.Conn, error) {
+	raw, err := s.listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return s.add(raw)
+}
+
+// Dial opens a stream to the member that the address names.
+func (s *raftStreams) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	id, addr, ok := strings.Cut(string(address), "@")
+	if !ok {
+		return nil, fmt.Errorf("raft address %q names no member", address)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	raw, err := s.t.DialStream(ctx, addr, grid.MemberID(id), transport.MagicRaft)
+	if err != nil {
+		return nil, err
+	}
+	return s.add(raw)
+}
+
+func (s *raftStreams) add(raw net.Conn) (net.Conn, error) {
+	st := &raftStream{Conn: raw, owner: s}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isCut {
+		_ = raw.Close()
+		return nil, net.ErrClosed
+	}
+	s.open[st] = struct{}{}
+	s.wg.Add(1)
+	return st, nil
+}
+
+// Close stops accepting.
+func (s *raftStreams) Close() error { return s.listener.Close() }
+
+// Addr returns the address that raft tells others.
+func (s *raftStreams) Addr() net.Addr { return raftAddr(serverAddress(s.self)) }
+
+// cut breaks all streams, so that whoever waits on one goes on, and refuses further ones.
+func (s *raftStreams) cut() {
+	s.mu.Lock()
+	s.isCut = true
+	open := make([]*raftStream, 0, len(s.open))
+	for st := range s.open {
+		open = append(open, st)
+	}
+	s.mu.Unlock()
+	_ = s.listener.Close()
+	for _, st := range open {
+		_ = st.Conn.Close()
+	}
+}
+
+// join waits until raft has let go of every stream. It comes after raft has shut down.
+func (s *raftStreams) join() {
+	if s.trans != nil {
+		s.trans.CloseStreams() // those in raft's pool
+	}
+	s.wg.Wait()
+}
+
+type raftStream struct {
+	net.Conn
+	owner *raftStreams
+	once  sync.Once
+}
+
+func (st *raftStream) Close() error {
+	err := st.Conn.Close()
+	st.once.Do(func() {
+		st.owner.mu.Lock()
+		delete(st.owner.open, st)
+		st.owner.mu.Unlock()
+		st.owner.wg.Done()
+	})
+	return err
+}
+
+type raftAddr string
+
+func (raftAddr) Network() string  { return "raft" }
+func (a raftAddr) String() string { return string(a) }
+
+// raftLogger passes raft's log on, all of it at debug: what an operator wants to know is said by this package in its own words.
+func raftLogger(log *slog.Logger) hclog.Logger {
+	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Off})
+	l.RegisterSink(slogSink{log})
+	return l
+}
+
+type slogSink struct{ log *slog.Logger }
+
+// Accept is called by hclog for every line.
+func (s slogSink) Accept(_ string, level hclog.Level, msg string, args ...any) {
+	if s.log.Enabled(context.Background(), slog.LevelDebug) {
+		s.log.Debug(msg, append([]any{"raft_level", level.String()}, args...)...)
+	}
+}

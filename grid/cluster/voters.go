@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/hashicorp/raft"
+
+	"gridnode/grid"
+)
+
+// serverChange is one change of raft's servers.
+type serverChange struct {
+	op      serverOp
+	id      grid.MemberID
+	address raft.ServerAddress
+}
+
+type serverOp uint8
+
+const (
+	dropServer serverOp = iota + 1
+	addNonvoter
+	promote
+	demote
+)
+
+// zoneAttribute is the attribute that voters are spread over.
+const zoneAttribute = "zone"
+
+// nextServerChange compares raft's servers with the members and returns the next of the changes that make them agree; ok is false if they do.
+// One at a time: after each, ask again. reachable tells which members hold a lease: nobody else is made a voter, for the change itself would
+// have to wait for him.
+func nextServerChange(self grid.MemberID, s *grid.State, servers []raft.Server, reachable func(grid.MemberID) bool) (change serverChange, ok bool) {
+	known := make(map[grid.MemberID]raft.ServerSuffrage, len(servers))
+	for _, sv := range servers {
+		id := grid.MemberID(sv.ID)
+		known[id] = sv.Suffrage
+		if _, member := s.Member(id); !member && id != self {
+			return serverChange{op: dropServer, id: id}, true
+		}
+	}
+	for _, m := range s.Members {
+		if _, there := known[m.ID]; !there {
+			return serverChange{addNonvoter, m.ID, serverAddress(m)}, true
+		}
+	}
+	want := wantVoters(self, s.Members)
+	for _, m := range s.Members {
+		if slices.Contains(want, m.ID) && known[m.ID] != raft.Voter && reachable(m.ID) {
+			return serverChange{promote, m.ID, serverAddress(m)}, true
+		}
+	}
+	for _, m := range s.Members {
+		if !slices.Contains(want, m.ID) && known[m.ID] == raft.Voter && m.ID != self {
+			return serverChange{op: demote, id: m.ID}, true
+		}
+	}
+	return serverChange{}, false
+}
+
+// wantVoters chooses the voters: an odd number, up to five, of active members; this master first, then so that they are spread over zones,
+// in the order of joining. A master that is leaving does not count, so that there is somebody to hand over to.
+func wantVoters(self grid.MemberID, members []grid.Member) []grid.MemberID {
+	var rest []grid.Member
+	var out []grid.MemberID
+	used := map[string]int{}
+	for _, m := range members {
+		switch {
+		case m.State != grid.Active:
+		case m.ID == self:
+			out = append(out, m.ID)
+			used[m.Attributes[zoneAttribute]]++
+		default:
+			rest = append(rest, m)
+		}
+	}
+	n := min(maxVoters, len(out)+len(rest))
+	if n%2 == 0 {
+		n--
+	}
+	for len(out) < n {
+		best := 0
+		for i, m := range rest {
+			if used[m.Attributes[zoneAttribute]] < used[rest[best].Attributes[zoneAttribute]] {
+				best = i
+			}
+		}
+		out = append(out, rest[best].ID)
+		used[rest[best].Attributes[zoneAttribute]]++
+		rest = slices.Delete(rest, best, best+1)
+	}
+	return out
+}

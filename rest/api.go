@@ -1,0 +1,99 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gridnode/engine"
+	"gridnode/grid"
+)
+
+// Jobs runs jobs. Any member's may be asked. Errors are those of package engine, or the grid's. All methods may be called at once.
+type Jobs interface {
+	Submit(ctx context.Context, req engine.SubmitRequest) (engine.SubmitResult, error)
+	Stop(ctx context.Context, req engine.StopRequest) error
+	// Info returns a job, live or ended, or engine.ErrNotFound.
+	Info(ctx context.Context, id string) (engine.JobView, error)
+	// Running returns all jobs that have not ended.
+	Running(ctx context.Context) ([]engine.JobView, error)
+	// Finished returns the ended jobs of that status, or all when it is empty.
+	Finished(ctx context.Context, status engine.JobStatus) ([]engine.JobView, error)
+	Overview(ctx context.Context) (engine.Overview, error)
+	Cleanups(ctx context.Context) ([]engine.CleanupView, error)
+}
+
+// ErrAbsent is what [Maps.Get] returns when there is no such entry.
+var ErrAbsent = errors.New("no such entry")
+
+// Maps reads and writes the distributed maps. Errors are the grid's. All methods may be called at once.
+type Maps interface {
+	Get(ctx context.Context, mapName, key string) (Value, error)
+	Put(ctx context.Context, mapName, key string, v Value, opts PutOptions) (PutResult, error)
+	// Delete removes the entry. With ifVersion above 0 it does so only if the entry has that version.
+	Delete(ctx context.Context, mapName, key string, ifVersion uint64) (DeleteResult, error)
+	Size(ctx context.Context, mapName string) (int, error)
+	// List returns every map, the engine's too, ordered by name.
+	List(ctx context.Context) ([]MapInfo, error)
+	// Entries returns up to limit entries, in no particular order.
+	Entries(ctx context.Context, mapName string, limit int) ([]Entry, error)
+}
+
+// Value is a value as HTTP carries it.
+type Value struct {
+	Body        []byte
+	ContentType string
+	Version     uint64        // unique to each write of the entry; ignored by Put
+	TTL         time.Duration // what is left to live; 0 is for ever. To Put: the time to live, 0 is the map's default
+}
+
+// PutOptions are the conditions of a put. At most one is set.
+type PutOptions struct {
+	IfAbsent  bool
+	IfPresent bool
+	IfVersion uint64 // above 0: only if the entry has that version
+}
+
+// PutResult is the answer to a put.
+type PutResult struct {
+	Applied   bool   // the condition held
+	Created   bool   // there was no entry before
+	Version   uint64 // the new version; when not applied, the present one, or 0 if there is no entry
+	Partition grid.PartitionID
+}
+
+// DeleteResult is the answer to a delete.
+type DeleteResult struct {
+	Deleted bool
+	Version uint64 // when not deleted: the present version, or 0 if there is no entry
+}
+
+// MapInfo describes one map.
+type MapInfo struct {
+	Name string
+	Size int
+}
+
+// Entry is an entry of a map.
+type Entry struct {
+	Key   string
+	Value Value
+}
+
+// Grid shows the cluster as this member knows it. All methods may be called at once.
+type Grid interface {
+	// State returns the agreed state; nil, or one that is not formed, before the member has joined. It is never changed.
+	State() *grid.State
+	Self() grid.MemberID
+	// Checks tells whether this member can serve. It is ready when all are OK, and there is at least one.
+	Checks() []Check
+	// SystemInfo asks a member, which may be this one, how its process is: see [CollectSystemInfo].
+	SystemInfo(ctx context.Context, member grid.MemberID) (SystemInfo, error)
+}
+
+// Check is one condition of readiness.
+type Check struct {
+	Name   string // one word
+	OK     bool
+	Detail string // why not
+}
