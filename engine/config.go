@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"gridnode/engine/config"
+)
+
+// ScheduleStrategy says what becomes of a job that needs more slots than are free.
+type ScheduleStrategy string
+
+// The strategies.
+const (
+	ScheduleWait   ScheduleStrategy = "WAIT"   // it stays PENDING until it fits
+	ScheduleReject ScheduleStrategy = "REJECT" // it ends FAILED
+)
+
+// Config is what a [Service] needs. Start from [DefaultConfig].
+type Config struct {
+	Store   Store
+	Cluster Cluster
+	Parse   func(body []byte) (*config.Job, error) // its error is the user's fault
+	Logger  *slog.Logger
+
+	StateCleanupDelay time.Duration // how long an ended job's state stays as a tombstone; 0 is allowed
+	HistoryTTL        time.Duration // how long the history of a job is kept
+	HistoryMax        int           // how many ended jobs are kept at most
+
+	DynamicSlot      bool // workers take any number of tasks
+	SlotNum          int  // tasks per worker, when DynamicSlot is false
+	ScheduleStrategy ScheduleStrategy
+
+	TaskTokens     int           // how many batches of rows are worked on at once on this member
+	ForwardTimeout time.Duration // how long a request waits for a master
+	CallTimeout    time.Duration // of one call to a member
+	CommitTimeout  time.Duration // of one Sink.Commit, Sink.Check or Sink.Cleanup
+	CloseTimeout   time.Duration // how long a master that was deposed tries to commit the results that it observed
+}
+
+// DefaultConfig returns the defaults; Store, Cluster and Parse are left to the caller.
+func DefaultConfig() Config {
+	return Config{
+		Logger:            slog.New(slog.DiscardHandler),
+		StateCleanupDelay: time.Minute,
+		HistoryTTL:        24 * time.Hour,
+		HistoryMax:        10_000,
+		DynamicSlot:       true,
+		SlotNum:           2 * runtime.GOMAXPROCS(0),
+		ScheduleStrategy:  ScheduleWait,
+		TaskTokens:        runtime.GOMAXPROCS(0),
+		ForwardTimeout:    5 * time.Second,
+		CallTimeout:       5 * time.Second,
+		CommitTimeout:     30 * time.Second,
+		CloseTimeout:      10 * time.Second,
+	}
+}
+
+// Validate returns all that is wrong with the config.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf("engine config: "+format, args...))
+		}
+	}
+	bad(c.Store == nil || c.Cluster == nil || c.Parse == nil || c.Logger == nil, "Store, Cluster, Parse and Logger are required")
+	bad(c.StateCleanupDelay < 0, "StateCleanupDelay is %v, must not be negative", c.StateCleanupDelay)
+	bad(c.HistoryTTL <= 0, "HistoryTTL is %v, must be above 0", c.HistoryTTL)
+	bad(c.HistoryMax < 1, "HistoryMax is %d, must be at least 1", c.HistoryMax)
+	bad(!c.DynamicSlot && c.SlotNum < 1, "SlotNum is %d, must be at least 1", c.SlotNum)
+	bad(c.ScheduleStrategy != ScheduleWait && c.ScheduleStrategy != ScheduleReject,
+		"ScheduleStrategy is %q, must be %s or %s", c.ScheduleStrategy, ScheduleWait, ScheduleReject)
+	bad(c.TaskTokens < 1, "TaskTokens is %d, must be at least 1", c.TaskTokens)
+	for name, d := range map[string]time.Duration{"ForwardTimeout": c.ForwardTimeout, "CallTimeout": c.CallTimeout,
+		"CommitTimeout": c.CommitTimeout, "CloseTimeout": c.CloseTimeout} {
+		bad(d <= 0, "%s is %v, must be above 0", name, d)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"gridnode/engine/config"
+)
+
+// definition is what a job is: its info and the plan made of its config. Both never change for an incarnation.
+type definition struct {
+	jobID string
+	info  jobInfo
+	plan  *config.Job // nil if the config cannot be read here
+	err   error       // why
+}
+
+// pipeline returns the pipeline with that id.
+func (d *definition) pipeline(id int) (config.Pipeline, bool) {
+	if d.plan != nil {
+		for _, p := range d.plan.Pipelines {
+			if p.ID == id {
+				return p, true
+			}
+		}
+	}
+	return config.Pipeline{}, false
+}
+
+// maxDefinitions bounds how many plans are remembered. Beyond it any is dropped, and made again when it is asked for.
+const maxDefinitions = 512
+
+// definitions remembers the plans of jobs by incarnation.
+type definitions struct {
+	store Store
+	parse func([]byte) (*config.Job, error)
+
+	mu    sync.Mutex
+	known map[string]*definition
+}
+
+// get returns the definition of an incarnation, or errForeign if that is not stored any more.
+func (d *definitions) get(ctx context.Context, jobID, incarnation string) (*definition, error) {
+	if def := d.cached(incarnation); def != nil {
+		return def, nil
+	}
+	e, err := d.store.Get(ctx, keyOf(MapRunningJobInfo, jobID))
+	if err != nil {
+		return nil, fmt.Errorf("read info of job %s: %w", jobID, err)
+	}
+	var info *jobInfo
+	if err := load(e, &info); err != nil {
+		return nil, err
+	}
+	if info == nil || info.Incarnation != incarnation {
+		return nil, errForeign
+	}
+	return d.of(jobID, *info), nil
+}
+
+// of returns the definition that belongs to an info.
+func (d *definitions) of(jobID string, info jobInfo) *definition {
+	if def := d.cached(info.Incarnation); def != nil {
+		return def
+	}
+	def := &definition{jobID: jobID, info: info}
+	def.plan, def.err = d.parse(info.Config)
+	if def.err != nil {
+		def.plan = nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k := range d.known {
+		if len(d.known) < maxDefinitions {
+			break
+		}
+		delete(d.known, k)
+	}
+	d.known[info.Incarnation] = def
+	return def
+}
+
+func (d *definitions) cached(incarnation string) *definition {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known[incarnation]
+}
+
+// newState returns the state of a job that was just accepted.
+func newState(info jobInfo, plan *config.Job, term uint64) *jobState {
+	st := &jobState{Incarnation: info.Incarnation, Term: term, Status: JobCreated, CreatedMs: info.CreatedMs}
+	if plan == nil {
+		return st
+	}
+	for _, p := range plan.Pipelines {
+		ps := pipelineState{ID: p.ID, Status: TaskCreated}
+		for _, v := range p.Vertices {
+			for i := 0; v.Kind == config.SourceVertex && i < v.Parallelism; i++ {
+				ps.Tasks = append(ps.Tasks, taskState{Source: v.ID, Subtask: i, Status: TaskCreated})
+			}
+		}
+		st.Pipelines = append(st.Pipelines, ps)
+	}
+	return st
+}

@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// confirmEvery is how long a running task needs no confirmation from its worker; progress reports count as one.
+const confirmEvery = 5 * time.Second
+
+// driver drives one job for one term: it applies what is observed to the job's state and has done what the state then asks for.
+type driver struct {
+	c           *coordinator
+	jobID       string
+	incarnation string
+	def         *definition
+	log         *slog.Logger
+	wake        chan struct{}
+	calls       sync.WaitGroup
+
+	hold map[int]hold // by pipeline id; of the goroutine of run
+
+	mu        sync.Mutex
+	closed    bool
+	inbox     []delivery // not yet durable
+	lines     map[lineKey]*line
+	confirmed map[taskRef]time.Time
+	progress  map[taskRef][]tally
+}
+
+// hold makes a restarted pipeline wait. It is not stored: after a change of masters the wait begins anew.
+type hold struct {
+	restarts int
+	until    time.Time
+}
+
+// delivery is an observation, with a channel for those who wait until it is durable.
+type delivery struct {
+	obs  observation
+	done chan<- error // may be nil; has room for the answer
+}
+
+func newDriver(c *coordinator, def *definition) *driver {
+	return &driver{
+		c: c, jobID: def.jobID, incarnation: def.info.Incarnation, def: def,
+		log: c.s.cfg.Logger.With("job", def.jobID, "term", c.term), wake: make(chan struct{}, 1),
+		hold: map[int]hold{}, lines: map[lineKey]*line{}, confirmed: map[taskRef]time.Time{}, progress: map[taskRef][]tally{},
+	}
+}
+
+// run drives the job until it has ended, another took it over, or ctx ends.
+func (d *driver) run(ctx context.Context) {
+	callCtx, stopCalls := context.WithCancel(ctx)
+	err := d.loop(callCtx)
+	stopCalls()
+	d.calls.Wait() // their observations are in the inbox now
+	if ctx.Err() != nil && again(err) {
+		err = d.lastWill(ctx)
+	}
+	d.log.Debug("no longer driven", "reason", err)
+	d.close(err)
+	d.c.kick(d.c.sweepNow)
+	d.c.slots.publish(d.jobID, nil)
+}
+
+func (d *driver) loop(ctx context.Context) error {
+	for {
+		_, changed := d.c.s.cfg.Cluster.Members()
+		freed := d.c.slots.freed()
+		st, err := d.step(ctx)
+		switch {
+		case err == nil && st.Status.Final():
+			return errFinal
+		case err != nil && (again(err) || isSettled(err)):
+			return err
+		case err != nil:
+			d.log.Error("step failed", "error", err)
+			if sleep(ctx, maxBackoff) != nil {
+				return fmt.Errorf("%w: %v", ErrRetryable, context.Cause(ctx))
+			}
+			continue
+		}
+		d.launch(ctx, st)
+		if err := d.wait(ctx, st, changed, freed); err != nil {
+			return err
+		}
+	}
+}
+
+func isSettled(err error) bool {
+	return errors.Is(err, errFinal) || errors.Is(err, errNewerTerm) || errors.Is(err, errForeign)
+}
+
+// step applies all that was observed so far and writes what follows from it. It returns the state as it is then.
+func (d *driver) step(ctx context.Context) (*jobState, error) {
+	in := d.pending()
+	var next *jobState
+	err := update(ctx, d.c.s.cfg.Store, d.jobID, func(snap snapshot) (Txn, error) {
+		if err := stepGuard(snap, d.incarnation, d.c.term); err != nil {
+			return Txn{}, err
+		}
+		d.c.slots.publish(d.jobID, snap.state)
+		next = decide(snap.state, observations(in), d.world(snap.state))
+		return d.stepTxn(snap, next)
+	})
+	if err = ignoring(err, errNothing); err != nil {
+		return nil, err
+	}
+	d.c.slots.publish(d.jobID, next)
+	d.settle(in, nil)
+	return next, nil
+}
+
+func (d *driver) stepTxn(snap snapshot, next *jobState) (Txn, error) {
+	now := time.Now().UnixMilli()
+	switch {
+	case next.Status.Final():
+		d.log.Info("job ends", "status", next.Status, "cause", next.Cause)
+		return commitTxn(snap, next, now, d.c.s.cfg.StateCleanupDelay), nil
+	case bytes.Equal(encode(snap.state), encode(next)):
+		return Txn{}, errNothing
+	}
+	if snap.state.Status != next.Status {
+		d.log.Info("job state changes", "from", snap.state.Status, "to", next.Status)
+	}
+	return transitionTxn(snap, next, now), nil
+}
+
+func (d *driver) world(st *jobState) world {
+	members, _ := d.c.s.cfg.Cluster.Members()
+	w := world{
+		members: memberSet(members, d.c.s.cfg.Cluster.Self()),
+		held:    d.held,
+		place: func(n int, all bool) placement {
+			if !d.c.mayPlace() {
+				return placement{reason: "the new master is still looking for the jobs of the cluster"}
+			}
+			return d.c.slots.place(d.jobID, st, members, n, all)
+		},
+		nowMs: time.Now().UnixMilli(),
+	}
+	if d.def.plan == nil {
+		w.fatal = fmt.Sprintf("the config cannot be read: %v", d.def.err)
+		return w
+	}
+	w.retryTimes = d.def.plan.RetryTimes
+	return w
+}
+
+// memberSet returns the ids, or nil if this member is not in the list itself: then the list is not one to judge others by.
+func memberSet(members []Member, self string) map[string]bool {
+	set := make(map[string]bool, len(members))
+	for _, m := range members {
+		set[m.ID] = true
+	}
+	if !set[self] {
+		return nil
+	}
+	return set
+}
+
+// held reports whether a restarted pipeline has to wait still.
+func (d *driver) held(p *pipelineState) bool {
+	if p.Restarts == 0 || d.def.plan == nil {
+		return false
+	}
+	h, ok := d.hold[p.ID]
+	if !ok || h.restarts != p.Restarts {
+		h = hold{restarts: p.Restarts, until: time.Now().Add(d.def.plan.RetryInterval)}
+		d.hold[p.ID] = h
+	}
+	return time.Now().Before(h.until)
+}
+
+// lastWill commits the end of the job if what was observed so far amounts to one, although this member does not lead any more. It does
+// nothing else, judges nobody lost, and starts nothing.
+func (d *driver) lastWill(ctx context.Context) error {
+	in := d.pending()
+	if len(in) == 0 {
+		return ErrRetryable
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.c.s.cfg.CloseTimeout)
+	defer cancel()
+	err := update(ctx, d.c.s.cfg.Store, d.jobID, func(snap snapshot) (Txn, error) {
+		if err := stepGuard(snap, d.incarnation, d.c.term); err != nil {
+			return Txn{}, err
+		}
+		w := d.world(snap.state)
+		w.members = nil
+		w.held = func(*pipelineState) bool { return true }
+		next := decide(snap.state, observations(in), w)
+		if !next.Status.Final() {
+			return Txn{}, errNothing
+		}
+		return d.stepTxn(snap, next)
+	})
+	if err == nil {
+		d.log.Info("terminal result committed after the leadership was lost")
+		return errFinal
+	}
+	return err
+}
+
+// wait returns nil when there is a reason for another step.
+func (d *driver) wait(ctx context.Context, st *jobState, changed, freed <-chan struct{}) error {
+	if !hasWaiting(st) {
+		freed = nil
+	}
+	t := time.NewTimer(d.nextLook())
+	defer t.Stop()
+	select {
+	case <-d.wake:
+	case <-changed:
+	case <-freed:
+	case <-t.C:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %v", ErrRetryable, context.Cause(ctx))
+	}
+	return nil
+}
+
+func hasWaiting(st *jobState) bool {
+	for _, p := range st.Pipelines {
+		for _, t := range p.Tasks {
+			if t.Status == TaskCreated {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// nextLook is how long nothing needs to be done by itself.
+func (d *driver) nextLook() time.Duration {
+	now := time.Now()
+	next := now.Add(confirmEvery)
+	earlier := func(t time.Time) {
+		if t.After(now) && t.Before(next) {
+			next = t
+		}
+	}
+	for _, h := range d.hold {
+		earlier(h.until)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.lines {
+		earlier(l.notBefore)
+	}
+	return next.Sub(now)
+}

@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// parallelReads bounds how many jobs a list reads at once.
+const parallelReads = 16
+
+// Info returns a job, live or ended, or ErrNotFound.
+func (s *Service) Info(ctx context.Context, jobID string) (JobView, error) {
+	n, err := parseJobID(jobID)
+	if err != nil {
+		return JobView{}, err
+	}
+	return viaMaster(ctx, s, opInfo, strconv.FormatInt(n, 10), true, infoLocal)
+}
+
+// Running returns the live jobs, those that wait and those that are being canceled included, the newest first.
+func (s *Service) Running(ctx context.Context) ([]JobView, error) {
+	return viaMaster(ctx, s, opRunning, struct{}{}, true, runningLocal)
+}
+
+// Finished returns the jobs that ended with a status, or all that ended if it is empty; the one that ended last is first.
+func (s *Service) Finished(ctx context.Context, status JobStatus) ([]JobView, error) {
+	return viaMaster(ctx, s, opFinished, status, true, finishedLocal)
+}
+
+// Overview counts workers, slots and jobs.
+func (s *Service) Overview(ctx context.Context) (Overview, error) {
+	return viaMaster(ctx, s, opOverview, struct{}{}, true, overviewLocal)
+}
+
+// Cleanups returns the pending cleanups, the one that is due first first.
+func (s *Service) Cleanups(ctx context.Context) ([]CleanupView, error) {
+	return viaMaster(ctx, s, opCleanups, struct{}{}, true, cleanupsLocal)
+}
+
+func infoLocal(ctx context.Context, c *coordinator, jobID string) (JobView, error) {
+	snap, err := read(ctx, c.s.cfg.Store, jobID)
+	if err != nil {
+		return JobView{}, err
+	}
+	if shown(snap.state) {
+		return c.view(snap), nil
+	}
+	if snap.history != nil && (snap.state == nil || snap.history.View.Incarnation == snap.state.Incarnation) {
+		return snap.history.View, nil
+	}
+	if snap.state == nil && snap.info == nil {
+		return JobView{}, fmt.Errorf("%w: %s", ErrNotFound, jobID)
+	}
+	return c.view(snap), nil
+}
+
+// view shows a job from its info and state, with the progress that its driver knows.
+func (c *coordinator) view(snap snapshot) JobView {
+	var figures func(taskRef) []tally
+	if d := c.driver(snap.jobID); d != nil && snap.state != nil && d.incarnation == snap.state.Incarnation {
+		figures = d.figures
+	}
+	if snap.state == nil {
+		return view(c.s.defs.of(snap.jobID, *snap.info), nil, nil, time.Now())
+	}
+	return view(c.definitionOf(snap), snap.state, figures, time.Now())
+}
+
+// historyOf returns the history entry of a job that has ended, as its tombstone has it.
+func (s *Service) historyOf(snap snapshot) historyEntry {
+	h := historyEntry{SubmitKey: snap.record.SubmitKey}
+	def := &definition{jobID: snap.jobID, info: jobInfo{Incarnation: snap.record.Incarnation}}
+	if snap.info != nil && snap.info.Incarnation == snap.record.Incarnation {
+		def = s.defs.of(snap.jobID, *snap.info)
+	}
+	h.View = view(def, snap.state, nil, time.Now())
+	h.View.Status = snap.record.Status
+	return h
+}
+
+// states scans the state map. Every list and every counter begins here, and none with what a process remembers.
+func (c *coordinator) states(ctx context.Context) (map[string]*jobState, error) {
+	out := map[string]*jobState{}
+	err := c.s.cfg.Store.Scan(ctx, MapRunningJobState, func(e Entry) error {
+		var st *jobState
+		if err := load(e, &st); err != nil {
+			return err
+		}
+		out[e.Key.Key] = st
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scan %s: %w", MapRunningJobState, err)
+	}
+	return out, nil
+}
+
+// views shows those jobs whose state pick wants.
+func (c *coordinator) views(ctx context.Context, states map[string]*jobState, pick func(*jobState) bool) ([]JobView, error) {
+	var (
+		g   errgroup.Group
+		mu  sync.Mutex
+		out []JobView
+	)
+	g.SetLimit(parallelReads)
+	for id, st := range states {
+		if !pick(st) {
+			continue
+		}
+		g.Go(func() error {
+			snap := snapshot{jobID: id, state: st}
+			def, err := c.s.defs.get(ctx, id, st.Incarnation)
+			if ignoring(err, errForeign) != nil {
+				return err
+			}
+			if err == nil {
+				snap.info = &def.info
+			}
+			v := c.view(snap)
+			mu.Lock()
+			defer mu.Unlock()
+			out = append(out, v)
+			return nil
+		})
+	}
+	return out, g.Wait()
+}
+
+func runningLocal(ctx context.Context, c *coordinator, _ struct{}) ([]JobView, error) {
+	states, err := c.states(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.views(ctx, states, shown)
+	slices.SortFunc(out, func(a, b JobView) int {
+		return cmp.Or(b.CreateTime.Compare(a.CreateTime), cmp.Compare(b.JobID, a.JobID))
+	})
+	return out, err
+}
+
+// ended returns every job that has ended exactly once: from its history, or from its tombstone while that has none. states must have been
+// scanned before, so that a job whose tombstone went meanwhile is found in the history.
+func (c *coordinator) ended(ctx context.Context, states map[string]*jobState) ([]JobView, error) {
+	var out []JobView
+	seen := map[string]bool{} // incarnations
+	err := c.s.cfg.Store.Scan(ctx, MapFinishedJobState, func(e Entry) error {
+		var h *historyEntry
+		if err := load(e, &h); err != nil {
+			return err
+		}
+		seen[h.View.Incarnation] = true
+		out = append(out, h.View)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scan %s: %w", MapFinishedJobState, err)
+	}
+	graves, err := c.views(ctx, states, func(st *jobState) bool { return !shown(st) && !seen[st.Incarnation] })
+	return append(out, graves...), err
+}
+
+func finishedLocal(ctx context.Context, c *coordinator, status JobStatus) ([]JobView, error) {
+	states, err := c.states(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.ended(ctx, states)
+	if err != nil {
+		return nil, err
+	}
+	out = slices.DeleteFunc(out, func(v JobView) bool { return status != "" && v.Status != status })
+	slices.SortFunc(out, func(a, b JobView) int {
+		return cmp.Or(b.FinishTime.Compare(a.FinishTime), cmp.Compare(b.JobID, a.JobID))
+	})
+	return out, nil
+}
+
+func overviewLocal(ctx context.Context, c *coordinator, _ struct{}) (Overview, error) {
+	states, err := c.states(ctx)
+	if err != nil {
+		return Overview{}, err
+	}
+	ended, err := c.ended(ctx, states)
+	if err != nil {
+		return Overview{}, err
+	}
+	o := Overview{MasterID: c.s.cfg.Cluster.Self(), Term: c.term}
+	over := map[string]bool{}
+	for _, v := range ended {
+		over[v.Incarnation] = true
+		switch v.Status {
+		case JobFinished:
+			o.Finished++
+		case JobFailed:
+			o.Failed++
+		case JobCanceled:
+			o.Canceled++
+		case JobSavepointDone:
+			o.SavepointDone++
+		}
+	}
+	for _, st := range states {
+		switch {
+		case !shown(st) || over[st.Incarnation]:
+		case st.Status == JobPending || st.Status == JobCreated:
+			o.Pending++
+		default:
+			o.Running++
+		}
+	}
+	members, _ := c.s.cfg.Cluster.Members()
+	for _, m := range members {
+		if m.Worker {
+			o.Workers++
+		}
+	}
+	o.TotalSlots, o.FreeSlots = c.slots.counts(members)
+	return o, nil
+}
+
+func cleanupsLocal(ctx context.Context, c *coordinator, _ struct{}) ([]CleanupView, error) {
+	var out []CleanupView
+	err := c.s.cfg.Store.Scan(ctx, MapPendingJobCleanup, func(e Entry) error {
+		var r *cleanupRecord
+		if err := load(e, &r); err != nil {
+			return err
+		}
+		out = append(out, CleanupView{JobID: e.Key.Key, Incarnation: r.Incarnation, Status: r.Status, DueAt: timeOf(r.DueMs),
+			Attempts: r.Attempts, LastError: r.LastError})
+		return nil
+	})
+	slices.SortFunc(out, func(a, b CleanupView) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.JobID, b.JobID)) })
+	return out, err
+}

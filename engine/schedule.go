@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+)
+
+// schedule gives workers to tasks that are to start: the whole job at first, later those that are started again.
+func (d *decider) schedule() {
+	if d.stopping() || d.st.Status.Final() {
+		return
+	}
+	first := d.st.Status == JobCreated || d.st.Status == JobPending
+	waiting := d.waitingTasks()
+	if len(waiting) == 0 {
+		return
+	}
+	got := d.w.place(len(waiting), first)
+	if got.workers == nil {
+		d.doesNotFit(first, got)
+		return
+	}
+	if first {
+		d.st.turn(JobScheduled)
+	}
+	d.st.PendingFor = ""
+	for k, t := range waiting[:len(got.workers)] {
+		t.Attempt++
+		t.Worker = got.workers[k]
+		t.Committed, t.Prepared, t.Tallies = false, nil, nil
+		t.turn(TaskDeploying)
+	}
+	for i := range d.st.Pipelines {
+		if first {
+			d.st.turnPipeline(i, TaskScheduled)
+			d.st.turnPipeline(i, TaskDeploying)
+		}
+	}
+}
+
+func (d *decider) waitingTasks() []*taskState {
+	var out []*taskState
+	for i := range d.st.Pipelines {
+		p := &d.st.Pipelines[i]
+		if p.Status.ended() || d.w.held(p) {
+			continue
+		}
+		for j := range p.Tasks {
+			if p.Tasks[j].Status == TaskCreated {
+				out = append(out, &p.Tasks[j])
+			}
+		}
+	}
+	return out
+}
+
+func (d *decider) doesNotFit(first bool, got placement) {
+	d.st.PendingFor = got.reason
+	if !first {
+		return
+	}
+	d.st.turn(JobPending)
+	if got.reject {
+		d.failJob(got.reason)
+		d.stopPipelines()
+		d.endPipelines()
+		d.endJob()
+	}
+}
+
+// call is something that the driver has to have done by somebody else. The calls that are due follow from the state alone, so a new
+// master finds them again.
+type callKind int
+
+const (
+	callDeploy callKind = iota // start the attempt, or confirm that it runs
+	callCancel                 // stop the attempt
+	callCheck                  // judge a pipeline's prepared output
+	callCommit                 // make an attempt's prepared output visible
+)
+
+// call is one of those; its fields identify it.
+type call struct {
+	kind   callKind
+	worker string // of callDeploy and callCancel
+	ref    taskRef
+}
+
+// dueCalls lists what is to be done in this state. confirmed tells which running attempts need no confirmation now.
+func dueCalls(st *jobState, batch bool, confirmed func(taskRef) bool) []call {
+	if st.Status.Final() {
+		return nil
+	}
+	var out []call
+	for i := range st.Pipelines {
+		p := &st.Pipelines[i]
+		for j := range p.Tasks {
+			t := &p.Tasks[j]
+			ref := p.ref(t)
+			switch {
+			case t.Status == TaskDeploying, t.Status == TaskRunning && !confirmed(ref):
+				out = append(out, call{kind: callDeploy, worker: t.Worker, ref: ref})
+			case t.Status == TaskCanceling:
+				out = append(out, call{kind: callCancel, worker: t.Worker, ref: ref})
+			case t.Status == TaskFinished && p.Committing && p.Status == TaskRunning && !t.Committed:
+				out = append(out, call{kind: callCommit, ref: ref})
+			}
+		}
+		stopping := st.Cancel || st.Status == JobFailing || st.Status == JobCanceling
+		if batch && !stopping && p.Status == TaskRunning && !p.Committing && allTasks(p, TaskFinished) {
+			out = append(out, call{kind: callCheck, ref: taskRef{Pipeline: p.ID}})
+		}
+	}
+	return out
+}
+
+// workerLoad is how many tasks each worker has, in the order in which the workers joined.
+type workerLoad struct {
+	worker string
+	tasks  int
+}
+
+// spread chooses a worker for each of n tasks, always the least loaded one. slots bounds the tasks per worker; 0 is no bound. It returns as
+// many as fit, or with all either n or none.
+func spread(loads []workerLoad, n, slots int, all bool) []string {
+	if len(loads) == 0 {
+		return nil
+	}
+	loads = slices.Clone(loads)
+	var out []string
+	for range n {
+		i := slices.IndexFunc(loads, func(l workerLoad) bool {
+			return l == slices.MinFunc(loads, func(a, b workerLoad) int { return cmp.Compare(a.tasks, b.tasks) })
+		})
+		if slots > 0 && loads[i].tasks >= slots {
+			break
+		}
+		loads[i].tasks++
+		out = append(out, loads[i].worker)
+	}
+	if all && len(out) < n {
+		return nil
+	}
+	return out
+}

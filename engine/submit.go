@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Submit accepts a job. Once it returns without an error the job is durable. An error of the kind ErrInvalid, ErrConflict or ErrRetryable
+// says that it was not accepted; after ErrIndeterminate a repeat with the same job id or submit key finds out.
+func (s *Service) Submit(ctx context.Context, req SubmitRequest) (SubmitResult, error) {
+	id, err := checkSubmit(req)
+	if err != nil {
+		return SubmitResult{}, err
+	}
+	if err := s.checkConfig(req.Config); err != nil {
+		return SubmitResult{}, err
+	}
+	choose := id == "" && req.SubmitKey == ""
+	switch {
+	case choose:
+		req.SubmitKey = uuid.NewString()
+	case id == "":
+		id = idOfKey(req.SubmitKey)
+	}
+	for tries := 0; ; tries++ {
+		req.JobID = id
+		if choose {
+			req.JobID = newJobID(time.Now())
+		}
+		res, err := viaMaster(ctx, s, opSubmit, req, true, submitLocal)
+		switch {
+		case errors.Is(err, ErrIndeterminate):
+			return res, fmt.Errorf("submit of job %s: %w", req.JobID, err)
+		case !choose || !errors.Is(err, ErrConflict) || tries == 3:
+			return res, err
+		}
+	}
+}
+
+// checkSubmit returns the job id in its one form, or "" if there is none.
+func checkSubmit(req SubmitRequest) (string, error) {
+	id := ""
+	if req.JobID != "" {
+		n, err := parseJobID(req.JobID)
+		if err != nil {
+			return "", err
+		}
+		if n <= 0 {
+			return "", fmt.Errorf("%w: jobId %q must be above 0", ErrInvalid, req.JobID)
+		}
+		id = strconv.FormatInt(n, 10)
+	}
+	switch {
+	case req.StartWithSavepoint && id == "":
+		return "", fmt.Errorf("%w: jobId is required to start with a savepoint", ErrInvalid)
+	case req.StartWithSavepoint:
+		return "", fmt.Errorf("%w: there is no savepoint of job %s to start with; savepoints are not available yet", ErrInvalid, id)
+	}
+	return id, nil
+}
+
+func parseJobID(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: jobId %q is not a decimal 64-bit number", ErrInvalid, s)
+	}
+	return n, nil
+}
+
+func (s *Service) checkConfig(body []byte) error {
+	plan, err := s.cfg.Parse(body)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	st := newState(jobInfo{}, plan, 0)
+	for _, p := range st.Pipelines {
+		if len(p.Tasks) == 0 {
+			return fmt.Errorf("%w: pipeline %d has no source", ErrInvalid, p.ID)
+		}
+	}
+	if len(st.Pipelines) == 0 {
+		return fmt.Errorf("%w: the config has no source", ErrInvalid)
+	}
+	return nil
+}
+
+const (
+	jobIDEpoch = 1735689600000 // 2025-01-01 in Unix milliseconds
+	randomBits = 12
+	jobIDMask  = 1<<53 - 1
+)
+
+// newJobID returns an id below 2^53 that grows with time, down to the millisecond, and is random below that.
+func newJobID(now time.Time) string {
+	ms := max(now.UnixMilli()-jobIDEpoch, 0)
+	return strconv.FormatInt((ms<<randomBits|rand.Int64N(1<<randomBits))&jobIDMask|1, 10)
+}
+
+// idOfKey gives every repeat of a submit the same id, on whatever member it arrives.
+func idOfKey(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:])&jobIDMask|1, 10)
+}
+
+// submitLocal is Submit on the master; req has an id.
+func submitLocal(ctx context.Context, c *coordinator, req SubmitRequest) (SubmitResult, error) {
+	s := c.s
+	plan, err := s.cfg.Parse(req.Config)
+	if err != nil {
+		return SubmitResult{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	info := jobInfo{Incarnation: uuid.NewString(), SubmitKey: req.SubmitKey, Name: plan.Name, Config: req.Config, CreatedMs: time.Now().UnixMilli()}
+	if req.JobName != "" {
+		info.Name = req.JobName
+	}
+	st := newState(info, plan, c.term)
+	res := SubmitResult{JobID: req.JobID, JobName: info.Name, Status: JobCreated, Warnings: plan.Warnings}
+	err = update(ctx, s.cfg.Store, req.JobID, func(snap snapshot) (Txn, error) {
+		if name, status, ok := submittedBefore(snap, req.SubmitKey); ok {
+			res.JobName, res.Status = name, status
+			return Txn{}, errNothing
+		}
+		return submitTxn(snap, info, st, time.Now().UnixMilli(), s.cfg.StateCleanupDelay+time.Second)
+	})
+	if err := ignoring(err, errNothing); err != nil {
+		return SubmitResult{}, err
+	}
+	s.cfg.Logger.Info("job accepted", "job", req.JobID, "name", res.JobName, "term", c.term)
+	c.adoptSoon(req.JobID)
+	return res, nil
+}
+
+// Stop asks for a job to be canceled. It returns when the intent is durable; the job then converges to CANCELED, or to the end that it had
+// already come to.
+func (s *Service) Stop(ctx context.Context, req StopRequest) error {
+	n, err := parseJobID(req.JobID)
+	if err != nil {
+		return err
+	}
+	if req.Savepoint {
+		return fmt.Errorf("%w: job %s cannot be stopped with a savepoint: savepoints are not available yet", ErrInvalid, req.JobID)
+	}
+	req.JobID = strconv.FormatInt(n, 10)
+	_, err = viaMaster(ctx, s, opStop, req, false, stopLocal)
+	return err
+}
+
+func stopLocal(ctx context.Context, c *coordinator, req StopRequest) (struct{}, error) {
+	err := update(ctx, c.s.cfg.Store, req.JobID, cancelTxn)
+	if err := ignoring(err, errNothing); err != nil {
+		return struct{}{}, err
+	}
+	c.s.cfg.Logger.Info("job is to be canceled", "job", req.JobID)
+	if d := c.driver(req.JobID); d != nil {
+		d.poke()
+	} else {
+		c.adoptSoon(req.JobID)
+	}
+	return struct{}{}, nil
+}
