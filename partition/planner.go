@@ -61,7 +61,7 @@ func Instructions(s *grid.State, lim Limits) []Instruction {
 		in := Instruction{Partition: grid.PartitionID(id), Epoch: p.Epoch}
 		if i := slices.IndexFunc(p.Replicas[1:], func(m grid.MemberID) bool { return !t.wants(id, m) }); i >= 0 {
 			in.Op, in.Member = grid.OpDrop, p.Replicas[1+i]
-		} else if next := t.members[primaries.only(id)].ID; next != p.Primary() {
+		} else if next := t.members[primaries.first(id)].ID; next != p.Primary() {
 			in.Op, in.Member = grid.OpPrimary, next
 		} else {
 			continue
@@ -98,7 +98,7 @@ func (t *target) assigns() []grid.Command {
 		if primaries == nil {
 			primaries = t.primaries()
 		}
-		first := primaries.only(id)
+		first := primaries.first(id)
 		members := []grid.MemberID{t.members[first].ID}
 		for _, m := range t.byRank(id) {
 			if m != first && t.replicas.has(id, m) {
@@ -122,6 +122,16 @@ func (t *target) unjoins() []grid.Command {
 	return out
 }
 
+// staying counts the in-sync replicas of partition id on members that may go on holding them.
+func (t *target) staying(id int) (n int) {
+	for _, m := range t.state.Partitions[id].Replicas {
+		if _, ok := t.index[m]; ok {
+			n++
+		}
+	}
+	return n
+}
+
 // joins begins transfers as far as the limits allow: partitions with the fewest copies first, then those with the fewest copies that stay.
 func (t *target) joins(lim Limits) []grid.Command {
 	var out []grid.Command
@@ -142,7 +152,7 @@ func (t *target) joins(lim Limits) []grid.Command {
 	slices.SortStableFunc(open, func(a, b int) int {
 		return cmp.Or(
 			cmp.Compare(len(t.state.Partitions[a].Replicas), len(t.state.Partitions[b].Replicas)),
-			cmp.Compare(len(t.absent(b)), len(t.absent(a))))
+			cmp.Compare(t.staying(a), t.staying(b)))
 	})
 	for _, id := range open {
 		for _, m := range t.absent(id) {

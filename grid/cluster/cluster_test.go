@@ -43,6 +43,7 @@ type member struct {
 	mu     sync.Mutex
 	reigns []uint64 // terms of OnMaster
 	ruling int      // OnMaster calls under way
+	seen   map[grid.MemberID]bool
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -118,6 +119,13 @@ func (m *member) onMaster(ctx context.Context, term uint64) error {
 		return fmt.Errorf("the cause is %w", context.Cause(ctx))
 	}
 	return nil
+}
+
+// rulesOnce reports whether OnMaster was called, and runs now.
+func (m *member) rulesOnce() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.reigns) > 0 && m.ruling == 1
 }
 
 func (w *world) startAll(hosts []string, edit func(*Config)) []*member {

@@ -87,11 +87,10 @@ type formation struct {
 	discover bool
 	self     string
 
-	mu      sync.Mutex // guards what follows; never held while waiting
-	phase   phase
-	own     map[string]bool // addresses at which this member itself answered
-	peers   map[string]bool // addresses learned
-	reached map[string]bool // seeds at which somebody of the cluster name answered in the last round
+	mu    sync.Mutex // guards what follows; never held while waiting
+	phase phase
+	own   map[string]bool // addresses at which this member itself answered
+	peers map[string]bool // addresses learned
 }
 
 func newFormation(cfg Config, self grid.Member) *formation {
@@ -257,8 +256,10 @@ func (c *Cluster) bootstrap(ctx context.Context, r *raft.Raft) error {
 	if err := c.await(ctx, r.BootstrapCluster(conf)); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("bootstrap raft: %w", err)
 	}
-	// A reload makes a follower look at its timers at once: nobody else can be leader, so there is nothing to wait for.
-	if err := r.ReloadConfig(r.ReloadableConfig()); err != nil {
+	// This makes it look at its timers at once: nobody else can be leader, so there is nothing to wait for.
+	timers := r.ReloadableConfig()
+	timers.HeartbeatTimeout, timers.ElectionTimeout = c.cfg.RaftHeartbeat, c.cfg.RaftElection
+	if err := r.ReloadConfig(timers); err != nil {
 		return fmt.Errorf("bootstrap raft: %w", err)
 	}
 	for {

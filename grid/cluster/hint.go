@@ -8,16 +8,18 @@ import (
 	"gridnode/grid/wire"
 )
 
-// connectionDown is told by the transport that a connection has ended. A master looks whether the member can be reached again; if not, that is
-// a hint. It must not block.
-func (c *Cluster) connectionDown(_ string, id grid.MemberID) {
-	if c.reign.Load() == nil {
+// connectionDown is told by the transport that a connection has ended. It must not block.
+func (c *Cluster) connectionDown(_ string, id grid.MemberID) { c.probe(id) }
+
+// probe looks, if this member is master, whether another one can be reached; if not, that is a hint that it is dead. It does not wait.
+func (c *Cluster) probe(id grid.MemberID) {
+	if c.reign.Load() == nil || id == c.self.ID {
 		return
 	}
 	c.background(func() {
 		_, err := call[helloMsg, helloMsg](context.Background(), c, id, "", wire.Hello, c.hello())
 		if errors.Is(err, grid.ErrUnreachable) {
-			c.hint(id, "its connection is down and it cannot be reached")
+			c.hint(id, "it cannot be reached")
 		}
 	})
 }

@@ -103,19 +103,21 @@ func othersRemain(s *grid.State, self grid.MemberID) bool {
 	return slices.ContainsFunc(s.Members, func(m grid.Member) bool { return m.ID != self })
 }
 
-// handLeadershipOver makes another voter leader, if this member is. The master's loop has been making another member a voter since this one
-// is leaving; until that is done the transfer fails and is tried again.
+// handLeadershipOver makes a voter leader that stays, if this member leads. The master's loop has been making one of those who stay a voter
+// since this one is leaving; until that is done there is nobody to hand over to. If all others are leaving too, they go first: they need this
+// one for it, and this one needs nobody.
 func (c *Cluster) handLeadershipOver(ctx context.Context) error {
 	for {
 		r := c.raft.Load()
 		if r == nil {
 			return errNotRunning()
 		}
-		if s, _ := c.View(); r.State() != raft.Leader && s.Master != c.self.ID || !othersRemain(s, c.self.ID) {
+		s, _ := c.View()
+		if r.State() != raft.Leader && s.Master != c.self.ID || !othersRemain(s, c.self.ID) {
 			return nil
 		}
-		if r.State() == raft.Leader {
-			if err := c.await(ctx, r.LeadershipTransfer()); err != nil {
+		if to, ok := successor(s, c.self.ID, r.GetConfiguration().Configuration()); ok && r.State() == raft.Leader {
+			if err := c.await(ctx, r.LeadershipTransferToServer(to.ID, to.Address)); err != nil {
 				c.log.Debug("leadership not handed over yet", "error", err)
 			}
 		}
@@ -123,6 +125,18 @@ func (c *Cluster) handLeadershipOver(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// successor returns the first voter, in the order of joining, that stays.
+func successor(s *grid.State, self grid.MemberID, conf raft.Configuration) (raft.Server, bool) {
+	for _, m := range s.Members {
+		for _, sv := range conf.Servers {
+			if m.ID != self && m.State == grid.Active && sv.ID == raft.ServerID(m.ID) && sv.Suffrage == raft.Voter {
+				return sv, true
+			}
+		}
+	}
+	return raft.Server{}, false
 }
 
 // lingerAsServer stays for a moment until the master has taken this member off raft's servers, so that no vote of it is missed.

@@ -36,6 +36,7 @@ type reign struct {
 	proposing  bool
 	changed    chan error // likewise
 	changing   bool
+	notBefore  time.Time // the next proposal or change: a failed one is not repeated at once
 }
 
 type beatRequest struct {
@@ -102,6 +103,9 @@ func (c *Cluster) rule(ctx context.Context, r *raft.Raft) error {
 	}
 	c.reign.Store(m)
 	defer m.resign()
+	for _, x := range s.Members { // who died before this one was master has left nobody else to notice
+		c.probe(x.ID)
+	}
 	var failure error
 	if c.cfg.OnMaster != nil {
 		tasks.Go(func() {
@@ -185,15 +189,19 @@ func (m *reign) loop(ctx context.Context, tasks *sync.WaitGroup) {
 			m.grant(ok)
 		case err := <-m.proposed:
 			m.proposing = false
-			if err != nil && ctx.Err() == nil {
-				m.c.log.Warn("a change of the members was not made", "error", err)
-			}
+			m.failed(ctx, err, "a change of the members was not made")
 		case err := <-m.changed:
 			m.changing = false
-			if err != nil && ctx.Err() == nil {
-				m.c.log.Debug("a change of raft's servers was not made", "error", err)
-			}
+			m.failed(ctx, err, "a change of raft's servers was not made")
 		}
+	}
+}
+
+// failed takes note of a change that was not made, if err is not nil. It is decided again later.
+func (m *reign) failed(ctx context.Context, err error, what string) {
+	if err != nil && ctx.Err() == nil {
+		m.c.log.Debug(what, "error", err)
+		m.notBefore = time.Now().Add(reignTick)
 	}
 }
 
@@ -271,7 +279,7 @@ func (m *reign) grant(ok bool) {
 
 // startProposal proposes what the ledger decides.
 func (m *reign) startProposal(ctx context.Context, tasks *sync.WaitGroup, s *grid.State, now time.Time) {
-	if m.proposing {
+	if m.proposing || now.Before(m.notBefore) {
 		return
 	}
 	due := m.ledger.decide(s, now)
@@ -289,7 +297,7 @@ func (m *reign) startProposal(ctx context.Context, tasks *sync.WaitGroup, s *gri
 
 // startServerChange makes the next change of raft's servers.
 func (m *reign) startServerChange(ctx context.Context, tasks *sync.WaitGroup, s *grid.State, now time.Time) {
-	if m.changing {
+	if m.changing || now.Before(m.notBefore) {
 		return
 	}
 	conf := m.raft.GetConfiguration()
@@ -329,6 +337,11 @@ func (m *reign) join(ctx context.Context, tasks *sync.WaitGroup, s *grid.State, 
 	}
 	if j.msg.AcceptedAt > 0 {
 		respond(j.reply, &joinReply{Removed: s.Index >= j.msg.AcceptedAt, ClusterID: s.ClusterID})
+		return
+	}
+	if me, ok := s.Member(m.c.self.ID); ok && me.State == grid.Leaving {
+		// Whoever joined now could be left without any voter, if nobody else stays; and if somebody does, he is master soon.
+		j.reply(nil, fmt.Errorf("%w: the master is leaving", grid.ErrNotMaster))
 		return
 	}
 	for _, x := range s.Members {

@@ -18,14 +18,19 @@ import (
 	"gridnode/grid/transport"
 )
 
-const raftTimeout = time.Second // of one raft message
+const (
+	raftTimeout = time.Second // of one raft message
+
+	// reloadStep is how much bootstrap shortens raft's timeouts: raft looks at its timers again only when they become shorter.
+	reloadStep = time.Millisecond
+)
 
 // newRaft starts raft with empty stores: it waits until it is bootstrapped or a leader finds it.
 func (c *Cluster) newRaft(streams *raftStreams) (*raft.Raft, error) {
 	conf := raft.DefaultConfig()
 	conf.LocalID = raft.ServerID(c.self.ID)
 	conf.Logger = raftLogger(c.cfg.Logger.With("component", "raft", "member", c.self.Name))
-	conf.HeartbeatTimeout, conf.ElectionTimeout = c.cfg.RaftHeartbeat, c.cfg.RaftElection
+	conf.HeartbeatTimeout, conf.ElectionTimeout = c.cfg.RaftHeartbeat+reloadStep, c.cfg.RaftElection+reloadStep
 	conf.LeaderLeaseTimeout, conf.CommitTimeout = c.cfg.RaftLeaderLease, c.cfg.CommitTimeout
 	conf.SnapshotInterval, conf.SnapshotThreshold, conf.TrailingLogs = 30*time.Second, 4096, 4096
 	conf.ShutdownOnRemove = false // Run decides when to stop

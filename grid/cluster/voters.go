@@ -58,36 +58,51 @@ func nextServerChange(self grid.MemberID, s *grid.State, servers []raft.Server, 
 	return serverChange{}, false
 }
 
-// wantVoters chooses the voters: an odd number, up to five, of active members; this master first, then so that they are spread over zones,
-// in the order of joining. A master that is leaving does not count, so that there is somebody to hand over to.
+// wantVoters chooses the voters: an odd number, up to five; this master first, then so that they are spread over zones, in the order of
+// joining. Members that are leaving come last: until they are gone, their votes may be needed. A master that is leaving always gets a second
+// voter, if anybody stays, so that there is somebody to hand over to.
 func wantVoters(self grid.MemberID, members []grid.Member) []grid.MemberID {
-	var rest []grid.Member
-	var out []grid.MemberID
+	var active, leaving []grid.Member
+	out := []grid.MemberID{self}
 	used := map[string]int{}
+	atLeast := 1
 	for _, m := range members {
 		switch {
-		case m.State != grid.Active:
 		case m.ID == self:
-			out = append(out, m.ID)
 			used[m.Attributes[zoneAttribute]]++
-		default:
-			rest = append(rest, m)
+			if m.State == grid.Leaving {
+				atLeast = 2
+			}
+		case m.State == grid.Active:
+			active = append(active, m)
+		case m.State == grid.Leaving:
+			leaving = append(leaving, m)
 		}
 	}
-	n := min(maxVoters, len(out)+len(rest))
+	if len(active) == 0 {
+		atLeast = 1 // nobody stays to hand over to
+	}
+	all := 1 + len(active) + len(leaving)
+	n := min(maxVoters, all)
 	if n%2 == 0 {
 		n--
 	}
+	n = max(n, min(atLeast, all))
 	for len(out) < n {
+		from := &active
+		if len(active) == 0 {
+			from = &leaving
+		}
 		best := 0
-		for i, m := range rest {
-			if used[m.Attributes[zoneAttribute]] < used[rest[best].Attributes[zoneAttribute]] {
+		for i, m := range *from {
+			if used[m.Attributes[zoneAttribute]] < used[(*from)[best].Attributes[zoneAttribute]] {
 				best = i
 			}
 		}
-		out = append(out, rest[best].ID)
-		used[rest[best].Attributes[zoneAttribute]]++
-		rest = slices.Delete(rest, best, best+1)
+		m := (*from)[best]
+		out = append(out, m.ID)
+		used[m.Attributes[zoneAttribute]]++
+		*from = slices.Delete(*from, best, best+1)
 	}
 	return out
 }

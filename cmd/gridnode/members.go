@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// memberList is the answer to GET /api/v1/members.
+type memberList struct {
+	Members []struct {
+		Name    string
+		Address string
+		HTTP    string
+		Master  bool
+		State   string
+		Roles   []string
+		Owned   int
+		Backups int
+	}
+}
+
+// clusterInfo is the answer to GET /api/v1/cluster.
+type clusterInfo struct {
+	Name           string
+	Partitions     int
+	Backups        int
+	Safe           bool
+	LostPartitions int
+	Moves          int
+}
+
+func (a *app) membersCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "members", Short: "List the members of the cluster", Args: cobra.NoArgs}
+	flags := addClientFlags(cmd)
+	cmd.RunE = a.withClient(flags, func(cmd *cobra.Command, c *client, _ []string) error {
+		var list memberList
+		raw, err := c.get(cmd.Context(), "/api/v1/members", &list)
+		if err != nil {
+			return err
+		}
+		if flags.json() {
+			return printRaw(a.stdout, raw)
+		}
+		var cluster clusterInfo
+		if _, err := c.get(cmd.Context(), "/api/v1/cluster", &cluster); err != nil {
+			return err
+		}
+		rows := [][]string{{"NAME", "ADDRESS", "HTTP", "ROLE", "STATE", "ROLES", "OWNED", "BACKUPS"}}
+		for _, m := range list.Members {
+			role := "member"
+			if m.Master {
+				role = "master"
+			}
+			rows = append(rows, []string{m.Name, m.Address, m.HTTP, role, strings.ToUpper(m.State), strings.Join(m.Roles, ","),
+				strconv.Itoa(m.Owned), strconv.Itoa(m.Backups)})
+		}
+		if err := table(a.stdout, rows); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(a.stdout, cluster.line())
+		return err
+	})
+	return cmd
+}
+
+func (c clusterInfo) line() string {
+	backups := plural(c.Backups, "backup") + " each"
+	switch {
+	case c.LostPartitions > 0:
+		return fmt.Sprintf("%s, %s, %d LOST", plural(c.Partitions, "partition"), backups, c.LostPartitions)
+	case c.Safe:
+		return fmt.Sprintf("%s, %s, cluster safe", plural(c.Partitions, "partition"), backups)
+	}
+	return fmt.Sprintf("%s, %s, cluster not safe yet (%s)", plural(c.Partitions, "partition"), backups, plural(c.Moves, "move"))
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gridnode/node"
+)
+
+func (a *app) startCommand() *cobra.Command {
+	var file string
+	var sets []string
+	cmd := &cobra.Command{
+		Use: "start", Short: "Start a member", Args: cobra.NoArgs,
+		Long: "Start a member and run it until SIGINT or SIGTERM; it then hands over what it holds and leaves. A second signal ends it at once.\n" +
+			"A flag wins over --set, that over the environment (GRIDNODE_BACKUP_COUNT=2), that over the file, that over the default.",
+		Example: "  gridnode start\n  gridnode start --name n2 --set engine.state-cleanup-delay-ms=5000",
+	}
+	flags := cmd.Flags()
+	values := map[string]*flagValue{}
+	for _, s := range allSettings() {
+		if s.flag() {
+			values[s.key] = &flagValue{many: s.many}
+			f := flags.VarPF(values[s.key], s.key, "", s.usage)
+			if s.isSet {
+				f.NoOptDefVal = "true"
+			}
+		}
+	}
+	flags.StringVar(&file, "config", "", "YAML file with settings")
+	flags.StringArrayVar(&sets, "set", nil, "any setting, as key=value; may be repeated (see --help for the keys)")
+	cmd.Long += "\n\nKeys that are no flags, for --set, the environment and the file:\n" + otherKeys()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		a.running = true
+		var fromFlags []given
+		flags.Visit(func(f *pflag.Flag) {
+			if v, ok := values[f.Name]; ok {
+				fromFlags = append(fromFlags, given{f.Name, v.text, "--" + f.Name})
+			}
+		})
+		s, err := loadSettings(fromFlags, sets, a.environ, file)
+		if err != nil {
+			return usage(err)
+		}
+		return a.start(cmd.Context(), s)
+	}
+	return cmd
+}
+
+func otherKeys() string {
+	var lines strings.Builder
+	for _, s := range allSettings() {
+		if !s.flag() {
+			fmt.Fprintf(&lines, "  %-36s %s\n", s.key, s.usage)
+		}
+	}
+	return strings.TrimSuffix(lines.String(), "\n")
+}
+
+// flagValue keeps what was written, to be read like any other layer.
+type flagValue struct {
+	text string
+	many bool
+	seen bool
+}
+
+// String implements [pflag.Value].
+func (v *flagValue) String() string { return v.text }
+
+// Set implements [pflag.Value].
+func (v *flagValue) Set(text string) error {
+	if v.many && v.seen {
+		text = v.text + "," + text
+	}
+	v.text, v.seen = text, true
+	return nil
+}
+
+// Type implements [pflag.Value].
+func (v *flagValue) Type() string { return "value" }
+
+// start runs a member until the context ends. A signal is how a member is meant to end, so it is no error.
+func (a *app) start(ctx context.Context, s *settings) error {
+	s.Logger = a.logger(s)
+	m, err := a.newMember(s.Config)
+	if err != nil {
+		if _, ok := errors.AsType[*node.ConfigError](err); ok {
+			return usage(err)
+		}
+		return err
+	}
+	ended := make(chan error, 1) // one result
+	go func() { ended <- m.Run(ctx) }()
+	select {
+	case <-m.Ready():
+		a.banner(m.Info())
+	case err := <-ended:
+		return ending(ctx, err)
+	}
+	return ending(ctx, <-ended)
+}
+
+func ending(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return nil
+}
+
+func (a *app) logger(s *settings) *slog.Logger {
+	options := &slog.HandlerOptions{Level: s.logLevel}
+	if s.logJSON {
+		return slog.New(slog.NewJSONHandler(a.stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, options))
+}
+
+// banner says what runs where, and what to do next.
+func (a *app) banner(info node.Info) {
+	at := ""
+	if !slices.Contains(defaultEndpoints(), info.HTTPAddr) {
+		at = " --http " + info.HTTPAddr
+	}
+	fmt.Fprintf(a.stdout, "%s\n", readBuild().line())
+	fmt.Fprintf(a.stdout, "  cluster    %-25s member   %s\n", info.ClusterName, info.Name)
+	fmt.Fprintf(a.stdout, "  members    %-25s for members and Hazelcast clients\n", info.GridAddr)
+	fmt.Fprintf(a.stdout, "  http       %-25s REST, /metrics, /readyz\n", info.HTTPAddr)
+	fmt.Fprintf(a.stdout, "  data       memory only               a member that stops forgets; backups do not\n")
+	fmt.Fprintf(a.stdout, "  next       gridnode map put%s hello world 1\n", at)
+}
+
+// defaultEndpoints are where clients look when they are not told.
+func defaultEndpoints() (all []string) {
+	for port := node.DefaultHTTPPort; port < node.DefaultHTTPPort+9; port++ {
+		all = append(all, (&url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)}).String())
+	}
+	return all
+}

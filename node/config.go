@@ -1,0 +1,322 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gridnode/grid"
+	"gridnode/grid/transport"
+)
+
+// The ports that a member takes when it is not told otherwise, and how many it tries from there on.
+const (
+	DefaultGridPort = 5701
+	DefaultHTTPPort = 8080
+	AutoPorts       = 100 // with GridPortAuto, HTTPPortAuto
+	DiscoverPorts   = 9   // with Discover: 127.0.0.1:5701 to 5709
+)
+
+// RoleWitness is the only role of a member that votes and does nothing else: it holds no data and runs no tasks.
+const RoleWitness = "witness"
+
+// LossPolicy says what happens to a partition whose last in-sync replica is gone.
+type LossPolicy string
+
+// The loss policies.
+const (
+	LossEmpty LossPolicy = "empty" // it starts again, empty
+	LossBlock LossPolicy = "block" // it answers nothing until an operator decides
+)
+
+// ScheduleStrategy says what happens to a job for which there are no free slots.
+type ScheduleStrategy string
+
+// The schedule strategies.
+const (
+	ScheduleWait   ScheduleStrategy = "WAIT"   // it is PENDING until there are
+	ScheduleReject ScheduleStrategy = "REJECT" // it fails
+)
+
+// Config is everything that a member can be told. Start from [DefaultConfig]: the zero Config is not valid. The comments give the
+// key of each setting, which is also what errors name it by.
+type Config struct {
+	Name        string // name: empty means that the member names itself
+	ClusterName string // cluster: members of different names never join each other
+
+	Bind         string // bind: host:port to listen on for members and clients; port 0 takes any
+	GridPortAuto bool   // Bind's port is only the first to try
+	Advertise    string // advertise: host:port that others reach Bind by; empty: the address that was bound
+
+	HTTP          string // http: host:port to listen on for REST; port 0 takes any
+	HTTPPortAuto  bool   // HTTP's port is only the first to try
+	HTTPAdvertise string // http-advertise: base URL that others reach HTTP by; empty: made from the address that was bound
+
+	Join     []string // join: host:port of members to join
+	Discover bool     // look for members of the cluster on this machine's default ports
+	Expect   int      // expect: members that a new cluster waits for before it forms
+
+	Partitions      int        // partition-count: fixed when the cluster forms
+	BackupCount     int        // backup-count: copies of each partition besides the primary's
+	OnPartitionLoss LossPolicy // on-partition-loss
+
+	Roles      []string          // roles: data, worker, or witness alone
+	Attributes map[string]string // member-attributes: for example zone=a
+
+	LeaveTimeout      time.Duration // leave-timeout: bounds the handing over of partitions
+	HeartbeatInterval time.Duration // heartbeat-interval: how often a member renews its lease
+	Lease             time.Duration // lease: how long a member may act after a renewal
+	SessionTimeout    time.Duration // session-timeout: how long a silent member is kept when nothing hints that it is dead
+
+	Engine EngineConfig // engine.*
+
+	Insecure bool // insecure: allow addresses that other machines can reach
+	// Network is what the member listens and dials on; nil is TCP and UDP.
+	Network transport.Network
+	// Logger of the member; nil discards.
+	Logger *slog.Logger
+}
+
+// EngineConfig is the part of a [Config] that is about jobs.
+type EngineConfig struct {
+	StateCleanupDelay   time.Duration    // engine.state-cleanup-delay-ms: how long the state of an ended job stays
+	HistoryJobExpire    time.Duration    // engine.history-job-expire-minutes: how long the history of an ended job stays
+	HistoryMax          int              // engine.history-max: ended jobs that are remembered at most
+	DynamicSlot         bool             // engine.slot-service.dynamic-slot: as many slots as jobs ask for
+	SlotNum             int              // engine.slot-service.slot-num: slots of this member when they are not dynamic
+	JobScheduleStrategy ScheduleStrategy // engine.job-schedule-strategy
+}
+
+// DefaultConfig returns the config of a member that is reachable from this machine only and told nothing.
+func DefaultConfig() Config {
+	return Config{
+		ClusterName:       "dev",
+		Bind:              net.JoinHostPort("127.0.0.1", strconv.Itoa(DefaultGridPort)),
+		GridPortAuto:      true,
+		HTTP:              net.JoinHostPort("127.0.0.1", strconv.Itoa(DefaultHTTPPort)),
+		HTTPPortAuto:      true,
+		Discover:          true,
+		Expect:            1,
+		Partitions:        grid.DefaultPartitions,
+		BackupCount:       1,
+		OnPartitionLoss:   LossEmpty,
+		Roles:             []string{grid.RoleData, grid.RoleWorker},
+		LeaveTimeout:      30 * time.Second,
+		HeartbeatInterval: 200 * time.Millisecond,
+		Lease:             time.Second,
+		SessionTimeout:    5 * time.Second,
+		Engine: EngineConfig{
+			StateCleanupDelay:   time.Minute,
+			HistoryJobExpire:    24 * time.Hour,
+			HistoryMax:          10_000,
+			DynamicSlot:         true,
+			SlotNum:             2,
+			JobScheduleStrategy: ScheduleWait,
+		},
+	}
+}
+
+// ConfigError says which setting is wrong, by its key.
+type ConfigError struct {
+	Key    string // for example "backup-count"
+	Reason string
+}
+
+func (e *ConfigError) Error() string { return e.Key + ": " + e.Reason }
+
+// Validate returns a [ConfigError] for each setting that is wrong, joined, or nil. It changes nothing and asks nobody.
+func (c Config) Validate() error {
+	return errors.Join(slices.Concat(c.identity(), c.addresses(), c.cluster(), c.timings(), c.Engine.validate())...)
+}
+
+const (
+	maxExpect   = 1000
+	maxSlots    = 10_000
+	maxHistory  = 1_000_000
+	maxWait     = 24 * time.Hour       // of leave-timeout, session-timeout and engine.state-cleanup-delay-ms
+	maxHistoric = 365 * 24 * time.Hour // of engine.history-job-expire-minutes
+	maxName     = 64
+	maxAttrs    = 64
+	maxAttr     = 255
+)
+
+func (c Config) identity() (bad []error) {
+	word := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	name := func(key, s string) {
+		if len(s) > maxName || !word.MatchString(s) {
+			bad = append(bad, wrong(key, "%q is not a name: up to %d letters, digits, '.', '_', '-', starting with a letter or digit", s, maxName))
+		}
+	}
+	if c.Name != "" {
+		name("name", c.Name)
+	}
+	name("cluster", c.ClusterName)
+	if len(c.Roles) == 0 {
+		bad = append(bad, wrong("roles", "must name at least one of data, worker, witness"))
+	}
+	for _, r := range c.Roles {
+		switch {
+		case r != grid.RoleData && r != grid.RoleWorker && r != RoleWitness:
+			bad = append(bad, wrong("roles", "%q is not one of data, worker, witness", r))
+		case r == RoleWitness && len(c.Roles) > 1:
+			bad = append(bad, wrong("roles", "witness stands alone: a witness holds no data and runs no tasks"))
+		}
+	}
+	if len(c.Attributes) > maxAttrs {
+		bad = append(bad, wrong("member-attributes", "%d attributes are more than %d", len(c.Attributes), maxAttrs))
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.Attributes)) {
+		if v := c.Attributes[k]; k == "" || len(k) > maxAttr || len(v) > maxAttr {
+			bad = append(bad, wrong("member-attributes", "%q must have a name and a value of at most %d bytes each", k, maxAttr))
+		}
+	}
+	return bad
+}
+
+func (c Config) addresses() (bad []error) {
+	listen := func(key, addr string) {
+		if err := checkAddress(addr, 0); err != nil {
+			bad = append(bad, wrong(key, "%v", err))
+		} else if !c.Insecure && !Loopback(addr) {
+			bad = append(bad, wrong(key, "%s can be reached from other machines, and members and clients do not authenticate yet: "+
+				"whoever reaches it can read and change everything; bind to 127.0.0.1, or accept that with --insecure", addr))
+		}
+	}
+	listen("bind", c.Bind)
+	listen("http", c.HTTP)
+	switch {
+	case c.Advertise != "":
+		if err := checkAddress(c.Advertise, 1); err != nil {
+			bad = append(bad, wrong("advertise", "%v", err))
+		} else if anyInterface(c.Advertise) {
+			bad = append(bad, wrong("advertise", "%s is no address that others can dial", c.Advertise))
+		}
+	case anyInterface(c.Bind):
+		bad = append(bad, wrong("advertise", "is needed with bind %s: other members must be told an address that they can dial", c.Bind))
+	}
+	if u, err := url.Parse(c.HTTPAdvertise); c.HTTPAdvertise != "" &&
+		(err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "") {
+		bad = append(bad, wrong("http-advertise", "%q is not a base URL such as http://host:8080", c.HTTPAdvertise))
+	}
+	for _, a := range c.Join {
+		if err := checkAddress(a, 1); err != nil {
+			bad = append(bad, wrong("join", "%v", err))
+		}
+	}
+	return bad
+}
+
+func (c Config) cluster() []error {
+	bad := []error{
+		within("expect", c.Expect, 1, maxExpect),
+		within("partition-count", c.Partitions, 1, grid.MaxPartitions),
+		within("backup-count", c.BackupCount, 0, grid.MaxBackups),
+	}
+	if c.OnPartitionLoss != LossEmpty && c.OnPartitionLoss != LossBlock {
+		bad = append(bad, wrong("on-partition-loss", "%q is neither empty nor block", c.OnPartitionLoss))
+	}
+	return bad
+}
+
+func (c Config) timings() []error {
+	bad := []error{
+		lasting("leave-timeout", c.LeaveTimeout, 0, maxWait),
+		lasting("heartbeat-interval", c.HeartbeatInterval, 10*time.Millisecond, time.Minute),
+		lasting("lease", c.Lease, 50*time.Millisecond, time.Hour),
+		lasting("session-timeout", c.SessionTimeout, 50*time.Millisecond, maxWait),
+	}
+	if c.Lease < 2*c.HeartbeatInterval {
+		bad = append(bad, wrong("lease", "%v must be at least twice the heartbeat-interval of %v, or one late heartbeat ends it", c.Lease, c.HeartbeatInterval))
+	}
+	if c.SessionTimeout < c.Lease {
+		bad = append(bad, wrong("session-timeout", "%v must not be shorter than the lease of %v", c.SessionTimeout, c.Lease))
+	}
+	return bad
+}
+
+func (c EngineConfig) validate() []error {
+	bad := []error{
+		lasting("engine.state-cleanup-delay-ms", c.StateCleanupDelay, 0, maxWait),
+		lasting("engine.history-job-expire-minutes", c.HistoryJobExpire, time.Minute, maxHistoric),
+		within("engine.history-max", c.HistoryMax, 1, maxHistory),
+		within("engine.slot-service.slot-num", c.SlotNum, 0, maxSlots),
+	}
+	if s := c.JobScheduleStrategy; s != ScheduleWait && s != ScheduleReject {
+		bad = append(bad, wrong("engine.job-schedule-strategy", "%q is neither WAIT nor REJECT", s))
+	}
+	return bad
+}
+
+func wrong(key, format string, args ...any) error {
+	return &ConfigError{Key: key, Reason: fmt.Sprintf(format, args...)}
+}
+
+func within(key string, v, low, high int) error {
+	if v < low || v > high {
+		return wrong(key, "%d is not from %d to %d", v, low, high)
+	}
+	return nil
+}
+
+func lasting(key string, v, low, high time.Duration) error {
+	if v < low || v > high {
+		return wrong(key, "%v is not from %v to %v", v, low, high)
+	}
+	return nil
+}
+
+// ParseAddress returns s as host:port. A missing port becomes defaultPort, a missing host stays missing; an IPv6 host may stand without
+// brackets only if there is no port.
+func ParseAddress(s string, defaultPort int) (string, error) {
+	port := strconv.Itoa(defaultPort)
+	addr := s
+	switch ip, err := netip.ParseAddr(strings.Trim(s, "[]")); {
+	case s == "":
+		return "", errors.New("an address is missing")
+	case err == nil:
+		addr = net.JoinHostPort(ip.String(), port)
+	case !strings.Contains(s, ":"):
+		addr = net.JoinHostPort(s, port)
+	}
+	if err := checkAddress(addr, 0); err != nil {
+		return "", err
+	}
+	return addr, nil
+}
+
+// Loopback reports whether the host of host:port can be reached from this machine only. A name other than localhost may stand for any
+// address, so it is not.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+func anyInterface(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip, ipErr := netip.ParseAddr(host)
+	return err == nil && (host == "" || ipErr == nil && ip.Unmap().IsUnspecified())
+}
+
+func checkAddress(addr string, minPort int) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || strings.ContainsAny(host, "/ \t\r\n") {
+		return fmt.Errorf("%q is not an address of the form host:port", addr)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || int(n) < minPort {
+		return fmt.Errorf("%q: %q is not a port from %d to 65535", addr, port, minPort)
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gridnode/engine"
+	"gridnode/engine/catalog"
+	"gridnode/engine/config"
+	"gridnode/grid"
+	"gridnode/grid/cluster"
+	"gridnode/grid/transport"
+	"gridnode/grid/wire"
+	"gridnode/imap"
+	"gridnode/partition"
+	"gridnode/rest"
+)
+
+// Bounds on moving partitions about, so that it does not crowd out what callers want.
+const (
+	transfers          = 16
+	transfersPerMember = 4
+)
+
+// life is the node as one member, from joining to leaving or removal.
+type life struct {
+	node *Node
+	self grid.MemberID
+	name string
+	log  *slog.Logger
+
+	transport *transport.Transport
+	cluster   *cluster.Cluster
+	host      *partition.Host
+	maps      *imap.Grid
+	engine    *engine.Service
+	http      *rest.Server
+	httpURL   string
+
+	ctx   context.Context // of run; for handlers
+	calls errgroup.Group  // calls of other members being answered
+}
+
+// newLife builds all parts and listens; nothing runs yet. On an error nothing is left open.
+func newLife(n *Node, self grid.MemberID) (l *life, err error) {
+	l = &life{node: n, self: self, name: n.cfg.Name, log: n.log, ctx: context.Background()}
+	l.calls.SetLimit(maxEngineCalls)
+	httpLn, err := listen(n.cfg, n.at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = httpLn.Close()
+			if l.transport != nil {
+				l.transport.Close()
+			}
+		}
+	}()
+	l.httpURL = n.cfg.HTTPAdvertise
+	if l.httpURL == "" {
+		l.httpURL = "http://" + reachable(httpLn.Addr().String(), n.cfg)
+	}
+	if l.transport, err = l.newTransport(); err != nil {
+		return nil, err
+	}
+	if l.name == "" {
+		l.name = selfName(l.transport.AdvertiseAddr())
+	}
+	if err = l.newCluster(); err != nil {
+		return nil, err
+	}
+	l.host = partition.NewHost(partition.Config{
+		Self: self, View: l.cluster, Proposer: l.cluster, Caller: l.transport, Leased: l.cluster.LeaseValid,
+		NewStore: newStore, Logger: l.component("partition"),
+	})
+	l.maps = imap.New(l.host)
+	if err = l.newEngine(); err != nil {
+		return nil, err
+	}
+	l.http, err = rest.New(rest.Config{
+		Listener: httpLn, Jobs: l.engine, Maps: restMaps{l.maps}, Grid: restGrid{l}, Logger: l.component("rest"),
+	})
+	return l, err
+}
+
+func (l *life) component(name string) *slog.Logger {
+	return l.log.With("component", name, "member", l.node.cfg.Name)
+}
+
+func (l *life) newTransport() (*transport.Transport, error) {
+	cfg := l.node.cfg
+	var t *transport.Transport
+	err := tryPorts(cfg.Bind, l.node.at.grid, cfg.GridPortAuto, func(addr string) (err error) {
+		t, err = transport.New(transport.Config{
+			Network: cfg.Network, Bind: addr, Advertise: cfg.Advertise, Self: l.self, ClusterName: cfg.ClusterName,
+			Logger: l.component("transport"),
+		})
+		return err
+	})
+	return t, err
+}
+
+func (l *life) newCluster() error {
+	cfg := l.node.cfg
+	roles := cfg.Roles
+	c := cluster.DefaultConfig()
+	c.Self = grid.Member{
+		ID: l.self, Name: l.name, Address: l.transport.AdvertiseAddr(), HTTP: l.httpURL, Roles: roles, Attributes: cfg.Attributes,
+	}
+	c.ClusterName, c.Seeds, c.Expect = cfg.ClusterName, cfg.Join, cfg.Expect
+	c.Partitions, c.Backups = cfg.Partitions, cfg.BackupCount
+	c.Heartbeat, c.Lease, c.SessionTimeout = cfg.HeartbeatInterval, cfg.Lease, cfg.SessionTimeout
+	c.Transport, c.Logger = l.transport, l.log
+	c.OnMaster = l.master
+	if cfg.Discover && len(cfg.Join) == 0 {
+		c.Discover, c.Seeds = true, discoverSeeds(c.Self.Address)
+	}
+	var err error
+	l.cluster, err = cluster.New(c)
+	return err
+}
+
+// discoverSeeds are the places on this machine where other members may be.
+func discoverSeeds(self string) []string {
+	if !Loopback(self) {
+		return nil
+	}
+	seeds := make([]string, 0, DiscoverPorts)
+	for i := range DiscoverPorts {
+		seeds = append(seeds, net.JoinHostPort("127.0.0.1", strconv.Itoa(DefaultGridPort+i)))
+	}
+	return seeds
+}
+
+func (l *life) newEngine() error {
+	cfg, cat := l.node.cfg.Engine, catalog.New()
+	c := engine.DefaultConfig()
+	c.Store, c.Logger = engineStore{l.maps}, l.component("engine")
+	c.Cluster = engineCluster{self: l.self, cluster: l.cluster, transport: l.transport}
+	c.Parse = func(body []byte) (*config.Job, error) { return config.Parse(body, cat) }
+	c.StateCleanupDelay, c.HistoryTTL, c.HistoryMax = cfg.StateCleanupDelay, cfg.HistoryJobExpire, cfg.HistoryMax
+	c.DynamicSlot, c.SlotNum = cfg.DynamicSlot, cfg.SlotNum
+	c.ScheduleStrategy = engine.ScheduleStrategy(cfg.JobScheduleStrategy)
+	var err error
+	l.engine, err = engine.New(c)
+	return err
+}
+
+func newStore(grid.PartitionID) partition.Store {
+	return store{imap.NewStore(func(v uint64) uint64 { return partition.Version(v).Seq() })}
+}
+
+// store joins imap's store and the partition's idea of one.
+type store struct{ *imap.Store }
+
+func (s store) Execute(op []byte, v partition.Version, now time.Time) partition.Outcome {
+	return partition.Outcome(s.Store.Execute(op, uint64(v), now))
+}
+
+func (s store) Apply(effect []byte, v partition.Version, now time.Time) error {
+	return s.Store.Apply(effect, uint64(v), now)
+}
+
+// master does what only the master does, until ctx ends.
+func (l *life) master(ctx context.Context, term uint64) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return l.host.Rebalance(ctx, partition.Limits{
+			Transfers: transfers, PerMember: transfersPerMember, ReviveLost: l.node.cfg.OnPartitionLoss == LossEmpty,
+		})
+	})
+	g.Go(func() error { return l.engine.Lead(ctx, term) })
+	return g.Wait()
+}
+
+var errStopped = errors.New("stopped")
+
+// ErrCrash, as the cause with which Run's context is cancelled, makes the node stop without leaving, as if its process had been killed.
+var ErrCrash = errors.New("crash")
+
+// run is a member until ctx ends or the member is removed. Parts stop in the reverse order of what they need of each other: the doors, the
+// engine, the partitions, the cluster, the connections.
+func (l *life) run(ctx context.Context) error {
+	l.transport.Handle(wire.EngineCall, l.serveEngine)
+	l.transport.Handle(wire.SystemInfo, l.serveSystemInfo)
+	l.host.Register(registrar{l.transport})
+	base := context.WithoutCancel(ctx)
+	all, stopAll := context.WithCancelCause(base)
+	defer stopAll(errStopped)
+	l.ctx = all
+
+	net := begin(base, "transport", l.transport.Run)
+	clu := begin(base, "cluster", l.cluster.Run)
+	host := begin(base, "partitions", l.host.Run)
+	eng := begin(base, "engine", l.engine.Run)
+	door := begin(base, "rest", l.http.Run)
+	parts := []*part{door, eng, host, clu, net}
+
+	ready := begin(base, "ready", l.awaitReady)
+	var err error
+	select {
+	case <-ctx.Done():
+		if !errors.Is(context.Cause(ctx), ErrCrash) {
+			l.leave(base)
+		}
+	case p := <-firstEnded(parts):
+		err = p.err
+		if err == nil {
+			err = fmt.Errorf("%s ended by itself", p.name)
+		}
+	}
+	ready.stop()
+	stopAll(errStopped)
+	door.stop()
+	eng.stop()
+	_ = l.calls.Wait()
+	for _, p := range parts[2:] {
+		p.stop()
+	}
+	return err
+}
+
+func (l *life) awaitReady(ctx context.Context) error {
+	for {
+		ready := true
+		for _, c := range (restGrid{l}).Checks() {
+			ready = ready && c.OK
+		}
+		if ready {
+			l.node.setReady()
+			return nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// leave hands over what this member holds. It keeps working meanwhile.
+func (l *life) leave(base context.Context) {
+	ctx, cancel := context.WithTimeout(base, l.node.cfg.LeaveTimeout)
+	defer cancel()
+	if err := l.cluster.Leave(ctx); err != nil {
+		l.log.Warn("left without handing everything over", "error", err)
+	}
+}
+
+// registrar fits the transport to what partition declares.
+type registrar struct{ t *transport.Transport }
+
+func (r registrar) Handle(kind wire.Kind, h func(from grid.MemberID, body []byte, reply func([]byte, error))) {
+	r.t.Handle(kind, h)
+}
+
+func selfName(addr string) string {
+	host, _ := os.Hostname()
+	host, _, _ = strings.Cut(host, ".")
+	_, port, _ := net.SplitHostPort(addr)
+	return host + "-" + port
+}
