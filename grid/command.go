@@ -46,7 +46,8 @@ type RemoveMember struct {
 // ReplicaOp is a kind of [ReplicaChange].
 type ReplicaOp string
 
-// The changes of one partition. All but OpJoin and OpUnjoin raise its epoch.
+// The changes of one partition. All but OpJoin raise its epoch. OpUnjoin does, so that an OpAdd on its way cannot take a later, emptier join
+// of the same member for the one that it was proposed for.
 const (
 	OpAssign  ReplicaOp = "assign"  // start the partition empty with Members as its replicas; only if it has none
 	OpJoin    ReplicaOp = "join"    // Member begins to be brought up
@@ -82,29 +83,34 @@ func (c Command) apply(s *State) error {
 	case c.Replica != nil:
 		return c.Replica.apply(s)
 	case c.Batch != nil:
-		var first error
-		for _, sub := range c.Batch {
-			if len(sub.Batch) > 0 {
-				return rejectf("a batch inside a batch")
-			}
-			// A rejected part must leave no trace: parts change copies only, so the shallow copy below is enough.
-			trial := *s
-			if err := sub.apply(&trial); err != nil {
-				if first == nil {
-					first = err
-				}
-				continue
-			}
-			*s = trial
-		}
-		return first2nil(first, len(c.Batch))
+		return applyBatch(s, c.Batch)
 	}
 	return rejectf("empty command")
 }
 
-// first2nil keeps the first rejection of a batch only if the batch was a single command: a batch is otherwise always applied.
-func first2nil(first error, n int) error {
-	if n == 1 {
+// applyBatch applies each command by itself. The table is copied once for all of them. Only a batch of one can be rejected as a whole.
+func applyBatch(s *State, batch []Command) error {
+	s.Partitions = slices.Clone(s.Partitions)
+	var first error
+	for _, sub := range batch {
+		var err error
+		switch {
+		case len(sub.Batch) > 0:
+			err = rejectf("a batch inside a batch")
+		case sub.Replica != nil:
+			err = sub.Replica.applyInPlace(s)
+		default:
+			trial := *s // a rejected part leaves no trace: parts change copies only
+			if err = sub.apply(&trial); err == nil {
+				*s = trial
+				s.Partitions = slices.Clone(s.Partitions)
+			}
+		}
+		if err != nil && first == nil {
+			first = err
+		}
+	}
+	if len(batch) == 1 {
 		return first
 	}
 	return nil
@@ -207,6 +213,12 @@ func (p Partition) stripped(m MemberID) Partition {
 }
 
 func (c *ReplicaChange) apply(s *State) error {
+	s.Partitions = slices.Clone(s.Partitions)
+	return c.applyInPlace(s)
+}
+
+// applyInPlace changes a table that belongs to s alone.
+func (c *ReplicaChange) applyInPlace(s *State) error {
 	if c.Partition < 0 || int(c.Partition) >= len(s.Partitions) {
 		return rejectf("no partition %d", c.Partition)
 	}
@@ -218,7 +230,7 @@ func (c *ReplicaChange) apply(s *State) error {
 	if err != nil {
 		return err
 	}
-	s.setPartition(c.Partition, next)
+	s.Partitions[c.Partition] = next
 	return nil
 }
 
@@ -228,7 +240,7 @@ func (c *ReplicaChange) changed(s *State, p Partition) (Partition, error) {
 	case OpAssign:
 		return c.assigned(s, p)
 	case OpJoin:
-		if !isMember || m.State == Leaving || !m.Has(RoleData) || p.InSync(c.Member) || p.IsJoining(c.Member) || len(p.Replicas) == 0 {
+		if !isMember || m.State != Active || !m.Has(RoleData) || p.InSync(c.Member) || p.IsJoining(c.Member) || len(p.Replicas) == 0 {
 			return p, rejectf("%s cannot begin to join partition %d", c.Member, c.Partition)
 		}
 		p.Joining = append(slices.Clone(p.Joining), c.Member)
@@ -238,6 +250,7 @@ func (c *ReplicaChange) changed(s *State, p Partition) (Partition, error) {
 			return p, rejectf("%s is not joining partition %d", c.Member, c.Partition)
 		}
 		p.Joining = without(p.Joining, c.Member)
+		p.Epoch++
 		return p, nil
 	case OpAdd:
 		if !isMember || !p.IsJoining(c.Member) {
@@ -268,7 +281,8 @@ func (c *ReplicaChange) assigned(s *State, p Partition) (Partition, error) {
 		return p, rejectf("partition %d cannot be assigned", c.Partition)
 	}
 	for i, id := range c.Members {
-		if _, ok := s.Member(id); !ok || slices.Contains(c.Members[:i], id) {
+		m, ok := s.Member(id)
+		if !ok || m.State != Active || !m.Has(RoleData) || slices.Contains(c.Members[:i], id) {
 			return p, rejectf("partition %d cannot be assigned to %s", c.Partition, id)
 		}
 	}

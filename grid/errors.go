@@ -56,7 +56,7 @@ var (
 	ErrTooLarge      = &Error{30, Definite, "too large"}
 	ErrBadMessage    = &Error{31, Definite, "malformed message"}
 	ErrBadRequest    = &Error{32, Definite, "bad request"}
-	ErrClosed        = &Error{33, Definite, "this member is shutting down"}
+	ErrClosed        = &Error{33, Retryable, "this member is shutting down"}
 	ErrRefused       = &Error{34, Definite, "refused"}
 	ErrInternal      = &Error{35, Definite, "internal error"}
 )

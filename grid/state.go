@@ -94,12 +94,6 @@ func (s *State) Apply(c Command) (*State, error) {
 	return &next, nil
 }
 
-// setPartition replaces one partition in a state that Apply is building; the table is copied first.
-func (s *State) setPartition(id PartitionID, p Partition) {
-	s.Partitions = slices.Clone(s.Partitions)
-	s.Partitions[id] = p
-}
-
 func (s *State) setMember(m Member) {
 	s.Members = slices.Clone(s.Members)
 	for i := range s.Members {

@@ -12,7 +12,7 @@ type Epoch uint64
 type Partition struct {
 	Epoch    Epoch
 	Replicas []MemberID // in-sync; index 0 is the primary; empty: never assigned, or lost
-	Joining  []MemberID // being brought up; changes of it do not raise the epoch
+	Joining  []MemberID // being brought up; a new one does not raise the epoch
 
 	// Reign is the epoch at which the present primary became primary, and Prev the replicas of the epoch before it: those whom a
 	// takeover has to seal, besides the present ones.

@@ -29,7 +29,7 @@ type Instruction struct {
 // next run aims at is nearer than the last one, whichever steps were taken, in whichever order.
 
 // Plan returns the commands that the master should put in the log: assign partitions that have no replicas, begin to bring members up, and
-// stop bringing up those that are not wanted any more. It is a pure function: every master plans the same for the same state.
+// stop bringing up those that leave. It is a pure function: every master plans the same for the same state.
 //
 // It asks for nothing on a partition that is being changed already, so calling it again before its commands are applied is harmless.
 func Plan(s *grid.State, lim Limits) []grid.Command {
@@ -110,11 +110,14 @@ func (t *target) assigns() []grid.Command {
 	return out
 }
 
+// unjoins gives up bringing members up that may hold nothing any more. Any other joiner that is not wanted is let in first and dropped then:
+// given up, it might begin again at the same epoch, where a proposal to add it from the first time, still on its way, would make it in-sync
+// before it holds anything.
 func (t *target) unjoins() []grid.Command {
 	var out []grid.Command
 	for id, p := range t.state.Partitions {
 		for _, m := range p.Joining {
-			if !t.wants(id, m) {
+			if _, ok := t.index[m]; !ok {
 				out = append(out, change(grid.ReplicaChange{Op: grid.OpUnjoin, Partition: grid.PartitionID(id), Epoch: p.Epoch, Member: m}))
 			}
 		}

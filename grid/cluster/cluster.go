@@ -120,7 +120,8 @@ func (c *Cluster) Resolve(id grid.MemberID) (addr string, ok bool) {
 }
 
 // Run takes part until ctx ends; the error is nil then, [ErrRemoved] if this member was removed, and otherwise says what made going on
-// impossible. When it returns, raft, gossip and all goroutines have ended. It must be called once, while the transport runs.
+// impossible. When it returns, raft and gossip have ended with all goroutines, but for a probe of memberlist's that ends within a second. It
+// must be called once, while the transport runs.
 func (c *Cluster) Run(ctx context.Context) error {
 	streams := newRaftStreams(c.t, c.self)
 	r, err := c.newRaft(streams)

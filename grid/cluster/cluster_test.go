@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"gridnode/grid"
@@ -19,7 +20,10 @@ import (
 	"gridnode/internal/memnet"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// memberlist's last probe cannot be joined; see gossip.close.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+}
 
 // world is a set of members on one in-memory network. It lives inside a synctest bubble.
 type world struct {
@@ -236,11 +240,28 @@ func (w *world) master() *member {
 func (w *world) voters() int {
 	n := 0
 	for _, s := range w.master().raft.Load().GetConfiguration().Configuration().Servers {
-		if s.Suffrage == 0 {
+		if s.Suffrage == raft.Voter {
 			n++
 		}
 	}
 	return n
+}
+
+// settled reports whether all members know the same n voters. Until then a leader's crash may stop the cluster: while there are two voters
+// both are needed, and raft refuses a vote to a new voter of whom the other one has not heard.
+func (w *world) settled(n int) bool {
+	for _, m := range w.live() {
+		voters := 0
+		for _, s := range m.raft.Load().GetConfiguration().Configuration().Servers {
+			if s.Suffrage == raft.Voter {
+				voters++
+			}
+		}
+		if voters != n {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *world) others(m *member) []*member {

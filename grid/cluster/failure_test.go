@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"gridnode/grid"
 )
 
@@ -17,7 +19,7 @@ func formedWorld(t *testing.T, seed uint64, n int) *world {
 	hosts := hostNames[:n]
 	w.startAll(hosts, func(c *Config) { c.Seeds, c.Expect = seedsOf(hosts...), n })
 	w.awaitAgreed(n, 10*time.Second)
-	w.await("voters", 5*time.Second, func() bool { return w.voters() == (n-1)/2*2+1 })
+	w.await("voters", 5*time.Second, func() bool { return w.settled((n-1)/2*2 + 1) })
 	return w
 }
 
@@ -208,7 +210,7 @@ func (w *world) votes(m *member) bool {
 		}
 		for _, s := range r.GetConfiguration().Configuration().Servers {
 			if grid.MemberID(s.ID) == m.Self().ID {
-				return s.Suffrage == 0
+				return s.Suffrage == raft.Voter
 			}
 		}
 	}

@@ -42,6 +42,7 @@ func (c *Cluster) startGossip() (*gossip, error) {
 	conf.Transport = g.net
 	conf.ProbeInterval, conf.ProbeTimeout = 500*time.Millisecond, 200*time.Millisecond
 	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = 3, 2
+	conf.AwarenessMaxMultiplier = 2 // so a probe ends within two intervals, also when gossip is shut down meanwhile
 	conf.GossipInterval = 100 * time.Millisecond
 	conf.TCPTimeout = 2 * time.Second
 	conf.Delegate, conf.Events, conf.Alive = g, g, g
@@ -101,7 +102,8 @@ func (g *gossip) joinOne(s *grid.State) {
 // leave tells the others that this member's silence is meant.
 func (g *gossip) leave() { _ = g.list.Leave(200 * time.Millisecond) }
 
-// close ends gossip and waits for what can be waited for; timers of memberlist's probes run out by themselves within a second.
+// close ends gossip and waits for it, but for a probe that may be under way: memberlist has no way to join it. It ends within a second and
+// finds no network any more.
 func (g *gossip) close() {
 	g.stop()
 	g.net.cut()

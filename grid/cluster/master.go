@@ -153,8 +153,10 @@ func (c *Cluster) claim(ctx context.Context, r *raft.Raft, term uint64) error {
 			return err
 		}
 	}
-	if err := c.apply(ctx, r, grid.Command{Claim: &grid.ClaimMaster{ID: c.self.ID, Term: term}}); err != nil {
-		return err
+	if s.Master != c.self.ID || s.Term != term { // else an earlier attempt in this term got as far
+		if err := c.apply(ctx, r, grid.Command{Claim: &grid.ClaimMaster{ID: c.self.ID, Term: term}}); err != nil {
+			return err
+		}
 	}
 	s, _ = c.View()
 	if _, ok := s.Member(c.self.ID); ok {

@@ -64,7 +64,7 @@ func nextServerChange(self grid.MemberID, s *grid.State, servers []raft.Server, 
 func wantVoters(self grid.MemberID, members []grid.Member) []grid.MemberID {
 	var active, leaving []grid.Member
 	out := []grid.MemberID{self}
-	used := map[string]int{}
+	used := map[string]int{} // voters per zone
 	atLeast := 1
 	for _, m := range members {
 		switch {
@@ -79,30 +79,28 @@ func wantVoters(self grid.MemberID, members []grid.Member) []grid.MemberID {
 			leaving = append(leaving, m)
 		}
 	}
-	if len(active) == 0 {
-		atLeast = 1 // nobody stays to hand over to
-	}
 	all := 1 + len(active) + len(leaving)
-	n := min(maxVoters, all)
-	if n%2 == 0 {
-		n--
-	}
+	n := min(maxVoters, all-(all+1)%2) // odd
 	n = max(n, min(atLeast, all))
 	for len(out) < n {
-		from := &active
 		if len(active) == 0 {
-			from = &leaving
+			active, leaving = leaving, nil
 		}
-		best := 0
-		for i, m := range *from {
-			if used[m.Attributes[zoneAttribute]] < used[(*from)[best].Attributes[zoneAttribute]] {
-				best = i
-			}
-		}
-		m := (*from)[best]
-		out = append(out, m.ID)
-		used[m.Attributes[zoneAttribute]]++
-		*from = slices.Delete(*from, best, best+1)
+		i := leastUsedZone(active, used)
+		out = append(out, active[i].ID)
+		used[active[i].Attributes[zoneAttribute]]++
+		active = slices.Delete(active, i, i+1)
 	}
 	return out
+}
+
+// leastUsedZone returns the index of the first member whose zone has the fewest voters.
+func leastUsedZone(members []grid.Member, used map[string]int) int {
+	best := 0
+	for i, m := range members {
+		if used[m.Attributes[zoneAttribute]] < used[members[best].Attributes[zoneAttribute]] {
+			best = i
+		}
+	}
+	return best
 }

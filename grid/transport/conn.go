@@ -117,28 +117,21 @@ func (c *conn) writeLoop() error {
 	defer tick.Stop()
 	var spare []byte
 	var deadlineSet time.Time
-	wrote, missed := false, 0
+	var watch watch
 	for {
 		select {
 		case <-c.done:
 			return errConnClosed
 		case <-tick.C:
-			if missed++; c.heard.Swap(false) {
-				missed = 0
+			if err := watch.tick(c); err != nil {
+				return err
 			}
-			if missed >= maxMissedPings {
-				return errors.New("nothing was heard for too long")
-			}
-			if !wrote {
-				_, _ = c.send(wire.Frame{Kind: wire.Ping, Flag: wire.OneWay}, nil)
-			}
-			wrote = false
 			continue
 		case <-c.wake:
 		}
 		buf := c.take(spare)
+		spare = buf[:0] // the other one is c.out now
 		if len(buf) == 0 {
-			spare = buf // c.out has the other one now
 			continue
 		}
 		if now := time.Now(); now.Sub(deadlineSet) > writeStall/4 { // not at each write: a deadline costs more than a small frame
@@ -150,11 +143,31 @@ func (c *conn) writeLoop() error {
 		}
 		c.t.bytesOut.Add(uint64(len(buf)))
 		c.t.writes.Add(1)
-		wrote = true
-		if spare = buf[:0]; cap(spare) > keepBuffer {
+		watch.wrote = true
+		if cap(spare) > keepBuffer {
 			spare = nil
 		}
 	}
+}
+
+// watch keeps a connection known to be alive, and notices when the other side has fallen silent.
+type watch struct {
+	wrote  bool // since the last tick
+	missed int  // ticks in a row without a byte from the other side
+}
+
+func (w *watch) tick(c *conn) error {
+	if w.missed++; c.heard.Swap(false) {
+		w.missed = 0
+	}
+	if w.missed >= maxMissedPings {
+		return errors.New("nothing was heard for too long")
+	}
+	if !w.wrote {
+		_, _ = c.send(wire.Frame{Kind: wire.Ping, Flag: wire.OneWay}, nil) // a connection that is over ends by itself
+	}
+	w.wrote = false
+	return nil
 }
 
 // take returns the waiting frames and leaves the empty spare in their place.

@@ -41,6 +41,7 @@ func (t *Transport) DialStream(ctx context.Context, addr string, expect grid.Mem
 func (t *Transport) connect(ctx context.Context, addr string, expect grid.MemberID, magic Magic) (net.Conn, grid.MemberID, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	defer context.AfterFunc(t.ctx, cancel)()
 	raw, err := t.cfg.Network.Dial(ctx, addr)
 	if err != nil {
 		return nil, "", fmt.Errorf("dial %s: %w: %v", addr, grid.ErrUnreachable, err)
