@@ -53,7 +53,7 @@ func startJob(t *testing.T, m *member, subtasks, rows, rate int, env string) job
 
 type jobView struct {
 	JobID, JobName, JobStatus, CreateTime, FinishTime, FinishedTime string
-	ErrorMsg                                                       *string
+	ErrorMsg                                                        *string
 }
 
 func (v jobView) ended() bool {

@@ -1,6 +1,7 @@
 package imap
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -23,14 +24,13 @@ const (
 
 // op is one operation on one partition.
 type op struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Kind     opKind
-	Map      string // of all kinds but opTxn, opGetMany, opStats
-	Key      []byte // opGet, opWrite; opScan: where to go on, nil from the start
-	Write    *write
-	Txn      *txn
-	Keys     []ref // opGetMany
-	Limit    int   // opScan: bytes of one answer
+	Kind  opKind
+	Map   string // of all kinds but opTxn, opGetMany, opStats
+	Key   []byte // opGet, opWrite; opScan: where to go on, nil from the start
+	Write *write
+	Txn   *txn
+	Keys  []ref // opGetMany
+	Limit int   // opScan: bytes of one answer
 }
 
 // condKind is what a single write asks of the entry.
@@ -46,90 +46,85 @@ const (
 
 // write puts or, with Remove, removes one entry.
 type write struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Cond     condKind
-	Version  uint64
-	Old      []byte
-	Remove   bool
-	Value    []byte
-	TTL      time.Duration // 0: no end
-	WantOld  bool
+	Cond    condKind
+	Version uint64
+	Old     []byte
+	Remove  bool
+	Value   []byte
+	TTL     time.Duration // 0: no end
+	WantOld bool
 }
 
 // ref names an entry within a partition.
 type ref struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Map      string
-	Key      []byte
+	Map string
+	Key []byte
 }
 
 type txn struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	If       []cond
-	Put      []change
-	Delete   []ref
+	If     []cond
+	Put    []change
+	Delete []ref
 }
 
 type cond struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Ref      ref
-	Version  uint64 // 0: absent
+	Ref     ref
+	Version uint64 // 0: absent
 }
 
 // change is one step of an effect: the entry gets the value, or is removed.
 type change struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Map      string
-	Key      []byte
-	Remove   bool
-	Value    []byte
-	TTL      time.Duration // from the moment of applying; 0: no end
+	Map    string
+	Key    []byte
+	Remove bool
+	Value  []byte
+	TTL    time.Duration // from the moment of applying; 0: no end
 }
 
 // effect is what an operation did. All its puts share one version, that of the effect.
 type effect struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Changes  []change
+	Changes []change
 }
 
 // entryReply is an entry as it was found. Version 0: absent.
 type entryReply struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Map      string
-	Key      []byte
-	Value    []byte
-	Version  uint64
-	TTL      time.Duration // what is left; 0: no end
+	Map     string
+	Key     []byte
+	Value   []byte
+	Version uint64
+	TTL     time.Duration // what is left; 0: no end
 }
 
 // writeReply answers opWrite and opTxn.
 type writeReply struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Applied  bool
-	Version  uint64       // of what was put
-	Found    []entryReply // the entries before: asked for by WantOld, or because a condition did not hold
+	Applied bool
+	Version uint64       // of what was put
+	Found   []entryReply // the entries before: asked for by WantOld, or because a condition did not hold
 }
 
 type scanReply struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Entries  []entryReply
-	More     bool // entries follow behind the last of these
+	Entries []entryReply
+	More    bool // entries follow behind the last of these
 }
 
 // mapStats are the figures of one map in one partition.
 type mapStats struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-	Map      string
-	Entries  int
-	Bytes    int64
+	Map     string
+	Entries int
+	Bytes   int64
 }
 
+// encode writes structs as arrays of their fields, in the order of declaration: a field is only ever added at the end.
 func encode(v any) []byte {
-	b, err := msgpack.Marshal(v)
-	if err != nil {
+	var buf bytes.Buffer
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(&buf)
+	enc.UseArrayEncodedStructs(true)
+	if err := enc.Encode(v); err != nil {
 		panic(fmt.Sprintf("imap: encode %T: %v", v, err)) // our own plain structs always encode
 	}
-	return b
+	return buf.Bytes()
 }
 
 func decode[T any](b []byte) (v T, err error) {

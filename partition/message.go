@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -12,7 +13,6 @@ import (
 
 // effectsMsg carries effects, primary to backup. Prev is the epoch of the effect right before the first.
 type effectsMsg struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Epoch     grid.Epoch
 	Prev      grid.Epoch
@@ -22,7 +22,6 @@ type effectsMsg struct {
 // ackMsg says that the backup holds all effects up to Seq, whose epoch is Last. With Missing set it also says that it could not apply what
 // came, and wants what follows.
 type ackMsg struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Epoch     grid.Epoch
 	Seq       uint64
@@ -32,14 +31,12 @@ type ackMsg struct {
 
 // sealMsg asks a former or present replica to adopt the epoch.
 type sealMsg struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Epoch     grid.Epoch
 }
 
 // sealedMsg answers it with what the replica holds.
 type sealedMsg struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Epoch     grid.Epoch
 	Born      grid.Epoch
@@ -50,7 +47,6 @@ type sealedMsg struct {
 // copyMsg is one piece of a full copy: the content after effect Seq. Pieces come in order, from 0; the receiver keeps its old data until the
 // last one is there.
 type copyMsg struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Epoch     grid.Epoch
 	Born      grid.Epoch
@@ -63,7 +59,6 @@ type copyMsg struct {
 
 // copiedMsg acknowledges the pieces of a copy up to, not including, Next.
 type copiedMsg struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Epoch     grid.Epoch
 	ID        uint64
@@ -72,21 +67,18 @@ type copiedMsg struct {
 
 // invokeMsg asks the primary to run an operation.
 type invokeMsg struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Op        []byte
 }
 
 // invokeManyMsg asks a member to run one operation on several partitions whose primary it should be.
 type invokeManyMsg struct {
-	_msgpack   struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partitions []grid.PartitionID
 	Op         []byte
 }
 
 // manyReply is the answer of one partition. Code 0 is success.
 type manyReply struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Code      uint16
 	Text      string
@@ -95,19 +87,23 @@ type manyReply struct {
 
 // instructMsg is the master's wish to a primary: make Member primary in its place, or drop it.
 type instructMsg struct {
-	_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
 	Partition grid.PartitionID
 	Epoch     grid.Epoch
 	Op        grid.ReplicaOp
 	Member    grid.MemberID
 }
 
+// encode writes structs as arrays of their fields, in the order of declaration: a field is only ever added at the end.
 func encode(v any) []byte {
-	b, err := msgpack.Marshal(v)
-	if err != nil {
+	var buf bytes.Buffer
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(&buf)
+	enc.UseArrayEncodedStructs(true)
+	if err := enc.Encode(v); err != nil {
 		panic(fmt.Sprintf("partition: encode %T: %v", v, err)) // our own plain structs always encode
 	}
-	return b
+	return buf.Bytes()
 }
 
 // decode reads a message of untrusted bytes.

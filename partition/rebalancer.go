@@ -74,7 +74,7 @@ func (h *Host) instructAll(list []Instruction, asked map[Instruction]time.Time) 
 			continue
 		}
 		asked[in] = now
-		msg := instructMsg{Partition: in.Partition, Epoch: in.Epoch, Op: in.Op, Member: in.Member}
+		msg := instructMsg(in)
 		if to := s.Partitions[in.Partition].Primary(); to == h.cfg.Self {
 			h.replica(in.Partition).instruct(msg, now)
 		} else if to != "" {

@@ -10,8 +10,6 @@ const (
 
 // Effect is one applied effect as it travels: its number, the epoch in which it was made, and the data.
 type Effect struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
-
 	Seq   uint64
 	Epoch grid.Epoch
 	Data  []byte

@@ -50,20 +50,23 @@ func pidsOf(t *testing.T, output string) (pids []int) {
 // awaitGone waits until the processes have ended; one that only its parent has not taken notice of has.
 func awaitGone(t *testing.T, pids []int) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.After(10 * time.Second)
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
 	for _, pid := range pids {
-		for {
-			stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // where there is none, kill tells
-			if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || bytes.Contains(stat, []byte(") Z ")) {
-				break
+		for !isGone(pid) {
+			select {
+			case <-again.C:
+			case <-deadline:
+				t.Fatalf("member with pid %d still runs", pid)
 			}
-			if time.Now().After(deadline) {
-				t.Errorf("member with pid %d still runs", pid)
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
 		}
 	}
+}
+
+func isGone(pid int) bool {
+	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // where there is none, kill tells
+	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || bytes.Contains(stat, []byte(") Z "))
 }
 
 func wantEmpty(t *testing.T, dir string) {
