@@ -111,8 +111,8 @@ func DefaultConfig() Config {
 		OnPartitionLoss:   LossEmpty,
 		Roles:             []string{grid.RoleData, grid.RoleWorker},
 		LeaveTimeout:      30 * time.Second,
-		HeartbeatInterval: 200 * time.Millisecond,
-		Lease:             time.Second,
+		HeartbeatInterval: 100 * time.Millisecond,
+		Lease:             500 * time.Millisecond,
 		SessionTimeout:    5 * time.Second,
 		Engine: EngineConfig{
 			StateCleanupDelay:   time.Minute,

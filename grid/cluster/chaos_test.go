@@ -16,6 +16,7 @@ import (
 // TestChaos cuts links, crashes members and starts them again at random, while it checks that no removed member has a lease; at the end the
 // cluster must be whole again. GRIDNODE_SEEDS sets how many runs are made.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	runs := 2
 	if n, err := strconv.Atoi(os.Getenv("GRIDNODE_SEEDS")); err == nil {
 		runs = n
@@ -68,6 +69,7 @@ func TestChaos(t *testing.T) {
 
 // TestJoin_BySnapshot joins when the first entries of the log are gone already.
 func TestJoin_BySnapshot(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := formedWorld(t, 1, 1)
 		m := w.master()

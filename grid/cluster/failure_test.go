@@ -37,6 +37,7 @@ func TestJoin_Later(t *testing.T) {
 }
 
 func TestFollowerCrash_RemovedWhenItsLeaseIsOver(t *testing.T) {
+	t.Parallel()
 	var slowest time.Duration
 	for at := time.Duration(0); at < 100*time.Millisecond; at += 15 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -54,6 +55,7 @@ func TestFollowerCrash_RemovedWhenItsLeaseIsOver(t *testing.T) {
 }
 
 func TestMasterCrash_AnotherTakesOver(t *testing.T) {
+	t.Parallel()
 	var slowest, slowestMaster time.Duration
 	for at := time.Duration(0); at < 100*time.Millisecond; at += 15 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -175,6 +177,7 @@ func (m *member) sawMember(id grid.MemberID) bool {
 }
 
 func TestDeposedMaster_GrantsNothing(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{3, 4, 5} {
 		for at := time.Duration(0); at < 100*time.Millisecond; at += 50 * time.Millisecond {
 			synctest.Test(t, func(t *testing.T) {
@@ -237,6 +240,7 @@ func TestOneWayCut_EndsInOneSide(t *testing.T) {
 }
 
 func TestRestartAtTheSameAddress(t *testing.T) {
+	t.Parallel()
 	for _, pause := range []time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond} {
 		for _, who := range []string{"follower", "master"} {
 			synctest.Test(t, func(t *testing.T) {
@@ -261,6 +265,7 @@ func TestRestartAtTheSameAddress(t *testing.T) {
 }
 
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 2, 3, 5} {
 		for _, who := range []string{"follower", "master"} {
 			if n == 1 && who == "follower" {
@@ -298,6 +303,7 @@ func TestLeave(t *testing.T) {
 }
 
 func TestStartAtOnce_OneClusterForms(t *testing.T) {
+	t.Parallel()
 	for offset := time.Duration(0); offset < 800*time.Millisecond; offset += 25 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, uint64(offset))

@@ -65,6 +65,7 @@ func TestDeposedMaster_ThatThinksItLeads(t *testing.T) {
 // TestLease_IsOverBeforeTheMasterThinksSo lets a member's removal fall on the end of its lease, whose link is so slow that
 // counting from the answer would be too late.
 func TestLease_IsOverBeforeTheMasterThinksSo(t *testing.T) {
+	t.Parallel()
 	for at := time.Duration(0); at < 100*time.Millisecond; at += 30 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 1)

@@ -51,6 +51,7 @@ func TestPropose_FromAnyMember(t *testing.T) {
 // TestPropose_ErrorsAreHonest crashes the master at many moments while another member proposes: what was refused as not delivered must not be
 // in the log, what was accepted must be.
 func TestPropose_ErrorsAreHonest(t *testing.T) {
+	t.Parallel()
 	for at := time.Duration(0); at < 8*time.Millisecond; at += 700 * time.Microsecond {
 		synctest.Test(t, func(t *testing.T) {
 			w := formedWorld(t, uint64(at), 3)
