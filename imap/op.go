@@ -1,13 +1,11 @@
 package imap
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"gridnode/grid"
+	"gridnode/grid/pack"
 )
 
 type opKind uint8
@@ -114,21 +112,16 @@ type mapStats struct {
 	Bytes   int64
 }
 
-// encode writes structs as arrays of their fields, in the order of declaration: a field is only ever added at the end.
 func encode(v any) []byte {
-	var buf bytes.Buffer
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(&buf)
-	enc.UseArrayEncodedStructs(true)
-	if err := enc.Encode(v); err != nil {
+	b, err := pack.Marshal(v)
+	if err != nil {
 		panic(fmt.Sprintf("imap: encode %T: %v", v, err)) // our own plain structs always encode
 	}
-	return buf.Bytes()
+	return b
 }
 
 func decode[T any](b []byte) (v T, err error) {
-	if err := msgpack.Unmarshal(b, &v); err != nil {
+	if err := pack.Unmarshal(b, &v); err != nil {
 		return v, fmt.Errorf("%w: %T: %v", grid.ErrBadMessage, v, err)
 	}
 	return v, nil

@@ -6,6 +6,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"gridnode/grid"
+	"gridnode/grid/pack"
 	"gridnode/grid/wire"
 	"gridnode/rest"
 )
@@ -52,7 +53,7 @@ func (g restGrid) SystemInfo(ctx context.Context, member grid.MemberID) (rest.Sy
 	if err != nil {
 		return info, err
 	}
-	return info, msgpack.Unmarshal(reply, &info)
+	return info, pack.Unmarshal(reply, &info)
 }
 
 // serveSystemInfo answers another member. Collecting stops the world for a moment, so it leaves the connection's goroutine.

@@ -1,12 +1,10 @@
 package partition
 
 import (
-	"bytes"
 	"fmt"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"gridnode/grid"
+	"gridnode/grid/pack"
 )
 
 // The messages between replicas. Each carries the partition and the sender's epoch of it; a receiver that knows a higher epoch ignores it.
@@ -93,22 +91,17 @@ type instructMsg struct {
 	Member    grid.MemberID
 }
 
-// encode writes structs as arrays of their fields, in the order of declaration: a field is only ever added at the end.
 func encode(v any) []byte {
-	var buf bytes.Buffer
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(&buf)
-	enc.UseArrayEncodedStructs(true)
-	if err := enc.Encode(v); err != nil {
+	b, err := pack.Marshal(v)
+	if err != nil {
 		panic(fmt.Sprintf("partition: encode %T: %v", v, err)) // our own plain structs always encode
 	}
-	return buf.Bytes()
+	return b
 }
 
 // decode reads a message of untrusted bytes.
 func decode[T any](b []byte) (m T, err error) {
-	if err := msgpack.Unmarshal(b, &m); err != nil {
+	if err := pack.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("%w: %T: %v", grid.ErrBadMessage, m, err)
 	}
 	return m, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"gridnode/grid"
+	"gridnode/grid/pack"
 )
 
 // fsm adapts the pure grid.State to raft.FSM. raft calls its methods from one goroutine.
@@ -38,7 +39,7 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	}
 	state := f.view.Load().state
 	var c grid.Command
-	if err := msgpack.Unmarshal(entry.Data, &c); err != nil {
+	if err := pack.Unmarshal(entry.Data, &c); err != nil {
 		c = grid.Command{} // rejected below, so that the entry counts on every member
 	}
 	if c.Claim != nil && c.Claim.Term != entry.Term {

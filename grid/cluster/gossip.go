@@ -14,6 +14,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"gridnode/grid"
+	"gridnode/grid/pack"
 )
 
 // gossip is this member's part in memberlist. It only gives hints: addresses where members may be, and who seems dead.
@@ -137,7 +138,7 @@ func (g *gossip) MergeRemoteState([]byte, bool) {}
 // NotifyAlive refuses nodes of other clusters.
 func (g *gossip) NotifyAlive(n *memberlist.Node) error {
 	var meta gossipMeta
-	if err := msgpack.Unmarshal(n.Meta, &meta); err != nil {
+	if err := pack.Unmarshal(n.Meta, &meta); err != nil {
 		return fmt.Errorf("node %s says nothing about itself: %w", n.Name, err)
 	}
 	s, _ := g.c.View()
@@ -151,7 +152,7 @@ func (g *gossip) NotifyAlive(n *memberlist.Node) error {
 // NotifyJoin is called by memberlist, under its lock, so it must not block.
 func (g *gossip) NotifyJoin(n *memberlist.Node) {
 	var meta gossipMeta
-	if msgpack.Unmarshal(n.Meta, &meta) == nil && n.Name != string(g.c.self.ID) {
+	if pack.Unmarshal(n.Meta, &meta) == nil && n.Name != string(g.c.self.ID) {
 		g.c.form.learn(meta.Address)
 	}
 }

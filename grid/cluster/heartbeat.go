@@ -7,6 +7,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"gridnode/grid"
+	"gridnode/grid/pack"
 	"gridnode/grid/wire"
 )
 
@@ -97,7 +98,7 @@ func (c *Cluster) beat(targets []grid.MemberID, index uint64) {
 		done := func(answer []byte, err error) {
 			r := beatResult{to: to, err: err}
 			if err == nil {
-				r.err = msgpack.Unmarshal(answer, &r.reply)
+				r.err = pack.Unmarshal(answer, &r.reply)
 			}
 			if r.err == nil && r.reply.Granted {
 				c.lease.extend(sent)

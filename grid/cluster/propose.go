@@ -9,6 +9,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"gridnode/grid"
+	"gridnode/grid/pack"
 	"gridnode/grid/wire"
 )
 
@@ -67,7 +68,7 @@ func (c *Cluster) servePropose(from grid.MemberID, body []byte, reply func([]byt
 		return
 	}
 	var cmd grid.Command
-	if err := msgpack.Unmarshal(body, &cmd); err != nil {
+	if err := pack.Unmarshal(body, &cmd); err != nil {
 		reply(nil, fmt.Errorf("%w: %v", grid.ErrBadMessage, err))
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"gridnode/grid"
+	"gridnode/grid/pack"
 	"gridnode/grid/wire"
 )
 
@@ -84,7 +85,7 @@ func call[Q, A any](ctx context.Context, c *Cluster, id grid.MemberID, addr stri
 	if err != nil {
 		return a, err
 	}
-	if err := msgpack.Unmarshal(answer, &a); err != nil {
+	if err := pack.Unmarshal(answer, &a); err != nil {
 		return a, fmt.Errorf("answer to %s: %w: %v", kind, grid.ErrIndeterminate, err)
 	}
 	return a, nil
@@ -92,7 +93,7 @@ func call[Q, A any](ctx context.Context, c *Cluster, id grid.MemberID, addr stri
 
 func encode(v any) ([]byte, error) { return msgpack.Marshal(v) }
 
-func decode(body []byte, v any) error { return msgpack.Unmarshal(body, v) }
+func decode(body []byte, v any) error { return pack.Unmarshal(body, v) }
 
 // respond encodes an answer.
 func respond(reply func([]byte, error), answer any) {
@@ -105,7 +106,7 @@ func decodeRequest(body []byte, reply func([]byte, error), into any) (ok bool) {
 	if reply == nil {
 		return false
 	}
-	if err := msgpack.Unmarshal(body, into); err != nil {
+	if err := pack.Unmarshal(body, into); err != nil {
 		reply(nil, fmt.Errorf("%w: %v", grid.ErrBadMessage, err))
 		return false
 	}

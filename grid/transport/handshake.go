@@ -9,6 +9,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"gridnode/grid"
+	"gridnode/grid/pack"
 	"gridnode/grid/wire"
 )
 
@@ -55,7 +56,7 @@ func (t *Transport) greet(raw net.Conn, magic Magic, expect grid.MemberID, deadl
 		return "", &refusedError{wire.DecodeError(f.Body).Error()}
 	}
 	var answer hello
-	if f.Kind != wire.Handshake || f.Flag != wire.Reply || msgpack.Unmarshal(f.Body, &answer) != nil || answer.ID == "" {
+	if f.Kind != wire.Handshake || f.Flag != wire.Reply || pack.Unmarshal(f.Body, &answer) != nil || answer.ID == "" {
 		return "", errors.New("malformed handshake")
 	}
 	_ = raw.SetDeadline(time.Time{})
@@ -74,7 +75,7 @@ func (t *Transport) welcome(raw net.Conn) (grid.MemberID, error) {
 		return "", err
 	}
 	var in hello
-	if f.Kind != wire.Handshake || f.Flag != wire.Request || msgpack.Unmarshal(f.Body, &in) != nil || in.ID == "" {
+	if f.Kind != wire.Handshake || f.Flag != wire.Request || pack.Unmarshal(f.Body, &in) != nil || in.ID == "" {
 		return "", fmt.Errorf("handshake: %w", grid.ErrBadMessage)
 	}
 	if err := acceptable(t.cfg, in); err != nil {
