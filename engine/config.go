@@ -35,7 +35,7 @@ type Config struct {
 	ScheduleStrategy ScheduleStrategy
 
 	TaskTokens     int           // how many batches of rows are worked on at once on this member
-	ForwardTimeout time.Duration // how long a request waits for a master
+	ForwardTimeout time.Duration // how long a request begins new tries to reach the master; each takes at most half as long
 	CallTimeout    time.Duration // of one call to a member
 	CommitTimeout  time.Duration // of one Sink.Commit, Sink.Check or Sink.Cleanup
 	CloseTimeout   time.Duration // how long a master that was deposed tries to commit the results that it observed

@@ -51,9 +51,10 @@ type placement struct {
 
 // decider applies one pass to a copy of the state.
 type decider struct {
-	st   *jobState
-	w    world
-	hurt map[int][]injury // by index of the pipeline: what went wrong in this pass
+	st    *jobState
+	w     world
+	hurt  map[int][]injury // by index of the pipeline: what went wrong in this pass
+	joins map[int]bool     // pipelines that wait for a restart already
 }
 
 // injury is a failure or a loss.
@@ -65,9 +66,13 @@ type injury struct {
 // decide returns the state that follows from cur, what was observed and the world. It does no I/O and may be repeated: the same
 // observations on a state that already has them change nothing.
 func decide(cur *jobState, obs []observation, w world) *jobState {
-	d := &decider{st: cur.clone(), w: w, hurt: map[int][]injury{}}
+	d := &decider{st: cur.clone(), w: w, hurt: map[int][]injury{}, joins: map[int]bool{}}
 	if cur.Status.Final() {
 		return d.st
+	}
+	for i := range d.st.Pipelines {
+		p := &d.st.Pipelines[i]
+		d.joins[i] = p.Restarts > 0 && hasTask(p, TaskCreated) && w.held(p)
 	}
 	for _, o := range obs {
 		d.observe(o)
@@ -232,6 +237,8 @@ func (d *decider) healOrFail() {
 			p.Committing = false // output was lost and no attempt may start: what failed becomes CANCELED
 		case k >= 0:
 			d.failPipeline(i, wounds[k].cause)
+		case d.joins[i]:
+			turnAll(p, TaskFailed, TaskCreated) // it joins the restart that is about to come
 		case p.Restarts >= d.w.retryTimes:
 			d.failPipeline(i, wounds[0].cause+retriesText(d.w.retryTimes))
 		default:
@@ -353,6 +360,10 @@ func wasRunning(t taskState) bool { return t.Status == TaskRunning || t.Status =
 
 func allTasks(p *pipelineState, s TaskStatus) bool {
 	return !slices.ContainsFunc(p.Tasks, func(t taskState) bool { return t.Status != s })
+}
+
+func hasTask(p *pipelineState, s TaskStatus) bool {
+	return slices.ContainsFunc(p.Tasks, func(t taskState) bool { return t.Status == s })
 }
 
 func turnAll(p *pipelineState, from, to TaskStatus) {

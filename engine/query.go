@@ -21,27 +21,27 @@ func (s *Service) Info(ctx context.Context, jobID string) (JobView, error) {
 	if err != nil {
 		return JobView{}, err
 	}
-	return viaMaster(ctx, s, opInfo, strconv.FormatInt(n, 10), true, infoLocal)
+	return viaMaster(ctx, s, opInfo, strconv.FormatInt(n, 10), reading, infoLocal)
 }
 
 // Running returns the live jobs, those that wait and those that are being canceled included, the newest first.
 func (s *Service) Running(ctx context.Context) ([]JobView, error) {
-	return viaMaster(ctx, s, opRunning, struct{}{}, true, runningLocal)
+	return viaMaster(ctx, s, opRunning, struct{}{}, reading, runningLocal)
 }
 
 // Finished returns the jobs that ended with a status, or all that ended if it is empty; the one that ended last is first.
 func (s *Service) Finished(ctx context.Context, status JobStatus) ([]JobView, error) {
-	return viaMaster(ctx, s, opFinished, status, true, finishedLocal)
+	return viaMaster(ctx, s, opFinished, status, reading, finishedLocal)
 }
 
 // Overview counts workers, slots and jobs.
 func (s *Service) Overview(ctx context.Context) (Overview, error) {
-	return viaMaster(ctx, s, opOverview, struct{}{}, true, overviewLocal)
+	return viaMaster(ctx, s, opOverview, struct{}{}, reading, overviewLocal)
 }
 
 // Cleanups returns the pending cleanups, the one that is due first first.
 func (s *Service) Cleanups(ctx context.Context) ([]CleanupView, error) {
-	return viaMaster(ctx, s, opCleanups, struct{}{}, true, cleanupsLocal)
+	return viaMaster(ctx, s, opCleanups, struct{}{}, reading, cleanupsLocal)
 }
 
 func infoLocal(ctx context.Context, c *coordinator, jobID string) (JobView, error) {
@@ -195,16 +195,7 @@ func overviewLocal(ctx context.Context, c *coordinator, _ struct{}) (Overview, e
 	over := map[string]bool{}
 	for _, v := range ended {
 		over[v.Incarnation] = true
-		switch v.Status {
-		case JobFinished:
-			o.Finished++
-		case JobFailed:
-			o.Failed++
-		case JobCanceled:
-			o.Canceled++
-		case JobSavepointDone:
-			o.SavepointDone++
-		}
+		o.countEnded(v.Status)
 	}
 	for _, st := range states {
 		switch {
@@ -223,6 +214,19 @@ func overviewLocal(ctx context.Context, c *coordinator, _ struct{}) (Overview, e
 	}
 	o.TotalSlots, o.FreeSlots = c.slots.counts(members)
 	return o, nil
+}
+
+func (o *Overview) countEnded(s JobStatus) {
+	switch s {
+	case JobFinished:
+		o.Finished++
+	case JobFailed:
+		o.Failed++
+	case JobCanceled:
+		o.Canceled++
+	case JobSavepointDone:
+		o.SavepointDone++
+	}
 }
 
 func cleanupsLocal(ctx context.Context, c *coordinator, _ struct{}) ([]CleanupView, error) {

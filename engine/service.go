@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Service is the job engine of one member: it answers for clients, runs tasks, and coordinates all jobs while the member is master.
@@ -133,30 +134,56 @@ func onMaster[Q, A any](ctx context.Context, s *Service, body []byte, f func(con
 	if err != nil {
 		return nil, err
 	}
-	return onWorker(ctx, body, func(ctx context.Context, q Q) (A, error) { return f(ctx, c, q) })
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ForwardTimeout/3) // the asking member waits longer, so it hears how it went
+	defer cancel()
+	return onWorker(ctx, body, func(ctx context.Context, q Q) (A, error) {
+		ans, err := f(ctx, c, q)
+		return ans, asRetry(ctx, err)
+	})
 }
 
-// viaMaster answers a client: here if this member is master, else by one call to the master. It tries again, within ForwardTimeout, as long
-// as the request did not run, or if it may be repeated.
-func viaMaster[Q, A any](ctx context.Context, s *Service, o op, q Q, repeatable bool, local func(context.Context, *coordinator, Q) (A, error)) (A, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ForwardTimeout)
-	defer cancel()
+// repeat says what may be done with a request whose outcome is unknown.
+type repeat int
+
+const (
+	once       repeat = iota // it is not sent again
+	idempotent               // it is sent again, and may have run all the same
+	reading                  // it is sent again; it changes nothing, so it counts as not done
+)
+
+// viaMaster answers a client: here if this member is master, else by one call to the master. For ForwardTimeout it begins new tries, each with a
+// bound of its own, as long as the request did not run or may be repeated.
+func viaMaster[Q, A any](ctx context.Context, s *Service, o op, q Q, r repeat, local func(context.Context, *coordinator, Q) (A, error)) (A, error) {
 	var wait backoff
-	for {
+	unsure := false
+	for end := time.Now().Add(s.cfg.ForwardTimeout); ; {
 		ans, err := askMaster(ctx, s, o, q, local)
-		if !again(err) || errors.Is(err, ErrIndeterminate) && !repeatable {
+		if !again(err) {
 			return ans, err
 		}
-		if ctx.Err() != nil || sleep(ctx, wait.next()) != nil {
-			return ans, err
+		unsure = unsure || errors.Is(err, ErrIndeterminate) && r != reading
+		pause := wait.next()
+		last := unsure && r == once || time.Now().Add(pause).After(end)
+		if !last && sleep(ctx, pause) == nil {
+			continue
 		}
+		switch {
+		case unsure && !errors.Is(err, ErrIndeterminate):
+			err = fmt.Errorf("%w: an earlier try may have run; then: %v", ErrIndeterminate, err)
+		case !unsure && !errors.Is(err, ErrRetryable):
+			err = fmt.Errorf("%w: %v", ErrRetryable, err)
+		}
+		return ans, err
 	}
 }
 
 func askMaster[Q, A any](ctx context.Context, s *Service, o op, q Q, local func(context.Context, *coordinator, Q) (A, error)) (A, error) {
 	var ans A
 	if c, err := s.leading(); err == nil {
-		return local(ctx, c, q)
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.ForwardTimeout/2)
+		defer cancel()
+		ans, err := local(ctx, c, q)
+		return ans, asRetry(ctx, err)
 	}
 	master, _, ok := s.cfg.Cluster.Master()
 	if !ok || master == s.cfg.Cluster.Self() {

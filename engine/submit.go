@@ -35,7 +35,7 @@ func (s *Service) Submit(ctx context.Context, req SubmitRequest) (SubmitResult, 
 		if choose {
 			req.JobID = newJobID(time.Now())
 		}
-		res, err := viaMaster(ctx, s, opSubmit, req, true, submitLocal)
+		res, err := viaMaster(ctx, s, opSubmit, req, idempotent, submitLocal)
 		switch {
 		case errors.Is(err, ErrIndeterminate):
 			return res, fmt.Errorf("submit of job %s: %w", req.JobID, err)
@@ -100,7 +100,10 @@ const (
 
 // newJobID returns an id below 2^53 that grows with time, down to the millisecond, and is random below that.
 func newJobID(now time.Time) string {
-	ms := max(now.UnixMilli()-jobIDEpoch, 0)
+	ms := now.UnixMilli() - jobIDEpoch
+	if ms <= 0 { // the clock is wrong: random has to do
+		return strconv.FormatInt(rand.Int64N(jobIDMask)|1, 10)
+	}
 	return strconv.FormatInt((ms<<randomBits|rand.Int64N(1<<randomBits))&jobIDMask|1, 10)
 }
 
@@ -149,7 +152,7 @@ func (s *Service) Stop(ctx context.Context, req StopRequest) error {
 		return fmt.Errorf("%w: job %s cannot be stopped with a savepoint: savepoints are not available yet", ErrInvalid, req.JobID)
 	}
 	req.JobID = strconv.FormatInt(n, 10)
-	_, err = viaMaster(ctx, s, opStop, req, false, stopLocal)
+	_, err = viaMaster(ctx, s, opStop, req, once, stopLocal)
 	return err
 }
 

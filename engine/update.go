@@ -117,9 +117,11 @@ func attempt(ctx context.Context, store Store, jobID string, build func(snapshot
 	}
 }
 
-// asRetry makes an error that only says that ctx ended one of the kinds that callers know.
+// asRetry makes an error that only says that ctx ended one of the kinds that callers know. A transaction that was cut short is the caller's to
+// tell apart.
 func asRetry(ctx context.Context, err error) error {
-	if ctx.Err() != nil && !again(err) {
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if ctx.Err() != nil && ended && !again(err) {
 		return fmt.Errorf("%w: %v", ErrRetryable, err)
 	}
 	return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"gridnode/engine/plugin"
 )
 
@@ -33,14 +31,14 @@ const (
 
 type request struct {
 	Op   op
-	Body msgpack.RawMessage
+	Body []byte
 }
 
 type response struct {
 	Code  errCode
 	Text  string
 	After time.Duration
-	Body  msgpack.RawMessage
+	Body  []byte
 }
 
 // orderRequest asks a worker to start (or confirm) or to stop tasks of one job.

@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawState makes the state of a job with a few pipelines that was just accepted.
+func testState(pipelines, tasks int) *jobState {
+	st := &jobState{Incarnation: "a", Term: 1, Status: JobCreated, CreatedMs: 1}
+	for p := range pipelines {
+		ps := pipelineState{ID: p + 1, Status: TaskCreated}
+		for i := range tasks {
+			ps.Tasks = append(ps.Tasks, taskState{Source: p + 1, Subtask: i, Status: TaskCreated})
+		}
+		st.Pipelines = append(st.Pipelines, ps)
+	}
+	return st
+}
+
+// testWorld has three members, and gives tasks to them in turn.
+func testWorld(retries int) world {
+	members := map[string]bool{"m0": true, "m1": true, "m2": true}
+	return world{
+		members: members, retryTimes: retries, nowMs: 2,
+		held: func(*pipelineState) bool { return false },
+		place: func(n int, _ bool) placement {
+			var ids []string
+			for id := range members {
+				ids = append(ids, id)
+			}
+			slices.Sort(ids)
+			if len(ids) == 0 {
+				return placement{reason: "no worker"}
+			}
+			var p placement
+			for i := range n {
+				p.workers = append(p.workers, ids[i%len(ids)])
+			}
+			return p
+		},
+	}
+}
+
+// answer makes an observation that some component could send in this state, or could have sent before.
+func answer(t *rapid.T, st *jobState) observation {
+	p := rapid.SampledFrom(st.Pipelines).Draw(t, "pipeline")
+	task := rapid.SampledFrom(p.Tasks).Draw(t, "task")
+	o := observation{kind: obsKind(rapid.IntRange(0, int(obsChecked)).Draw(t, "kind")), ref: p.ref(&task)}
+	if rapid.IntRange(0, 4).Draw(t, "late") == 0 {
+		o.ref.Attempt = max(o.ref.Attempt-1, 0)
+	}
+	switch o.kind {
+	case obsEnded:
+		o.status = rapid.SampledFrom([]TaskStatus{TaskFinished, TaskFinished, TaskFailed, TaskCanceled}).Draw(t, "status")
+		o.permanent = rapid.IntRange(0, 9).Draw(t, "permanent") == 0
+		o.prepared = []preparedOutput{{Vertex: 9, Data: []byte("x")}}
+	case obsChecked:
+		o.ref = taskRef{Pipeline: p.ID}
+		if rapid.IntRange(0, 9).Draw(t, "bad") == 0 {
+			o.err = "bad"
+		}
+	}
+	return o
+}
+
+// Whatever is observed in whatever order: only edges of the tables are used, attempts only rise, a canceled job starts nothing, an end is an end,
+// and the same observations twice are the same as once.
+func TestDecideKeepsItsRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := testWorld(rapid.IntRange(0, 3).Draw(t, "retries"))
+		st := testState(rapid.IntRange(1, 3).Draw(t, "pipelines"), rapid.IntRange(1, 3).Draw(t, "tasks"))
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			if rapid.IntRange(0, 19).Draw(t, "cancel") == 0 {
+				st.Cancel = true
+			}
+			if len(w.members) > 1 && rapid.IntRange(0, 19).Draw(t, "death") == 0 {
+				delete(w.members, rapid.SampledFrom([]string{"m0", "m1", "m2"}).Draw(t, "who"))
+			}
+			var obs []observation
+			for range rapid.IntRange(0, 3).Draw(t, "observations") {
+				obs = append(obs, answer(t, st))
+			}
+			before := encode(st)
+			next := decide(st, obs, w)
+			if !bytes.Equal(before, encode(st)) {
+				t.Fatal("decide changed the state that it was given")
+			}
+			checkStep(t, st, next)
+			if st.Status.Final() && !bytes.Equal(before, encode(next)) {
+				t.Fatalf("a job that is %s changed", st.Status)
+			}
+			st = next
+			if len(obs) > 0 {
+				checkRepeat(t, st, obs, w)
+			}
+		}
+	})
+}
+
+func checkStep(t *rapid.T, st, next *jobState) {
+	if st.Status != next.Status && !reaches(st.Status, jobNext, next.Status) {
+		t.Fatalf("job %s -> %s", st.Status, next.Status)
+	}
+	for i := range next.Pipelines {
+		p, q := &st.Pipelines[i], &next.Pipelines[i]
+		if q.Restarts < p.Restarts || q.Restarts > p.Restarts+1 {
+			t.Fatalf("pipeline %d: restarts %d -> %d in one step", q.ID, p.Restarts, q.Restarts)
+		}
+		if next.Status.Final() && !q.Status.ended() {
+			t.Fatalf("the job is %s and pipeline %d is %s", next.Status, q.ID, q.Status)
+		}
+		for j := range q.Tasks {
+			a, b := &p.Tasks[j], &q.Tasks[j]
+			if b.Attempt < a.Attempt || b.Attempt > a.Attempt+1 || b.Attempt > a.Attempt && st.Cancel {
+				t.Fatalf("task %v: attempt %d -> %d, canceled %v", q.ref(b), a.Attempt, b.Attempt, st.Cancel)
+			}
+			if q.Status == TaskFinished && !b.Committed || b.Committed && b.Status != TaskFinished {
+				t.Fatalf("pipeline %s, task %s, committed %v", q.Status, b.Status, b.Committed)
+			}
+			if q.Status.ended() && !b.Status.ended() {
+				t.Fatalf("pipeline %d is %s with a task that is %s", q.ID, q.Status, b.Status)
+			}
+		}
+	}
+	if next.Status == JobFailed && next.Cause == "" {
+		t.Fatal("FAILED without a cause")
+	}
+}
+
+// checkRepeat applies reports a second time: they are late then, and no-ops.
+func checkRepeat(t *rapid.T, st *jobState, obs []observation, w world) {
+	settledState := decide(st, nil, w)
+	again := decide(settledState, slices.DeleteFunc(slices.Clone(obs), func(o observation) bool {
+		_, task := settledState.task(o.ref)
+		return o.kind != obsEnded || task == nil || task.Attempt == o.ref.Attempt && task.active()
+	}), w)
+	if once := decide(settledState, nil, w); !bytes.Equal(encode(once), encode(again)) {
+		t.Fatalf("late reports changed the state:\n%+v\n%+v", once, again)
+	}
+}
+
+// Left alone with workers that do as they are told, every job ends.
+func TestDecideEnds(t *testing.T) {
+	for pipelines := 1; pipelines <= 3; pipelines++ {
+		for _, cancelAt := range []int{-1, 0, 1, 2, 3, 4, 5} {
+			t.Run(fmt.Sprint(pipelines, "/", cancelAt), func(t *testing.T) {
+				st, w := testState(pipelines, 2), testWorld(0)
+				for step := 0; !st.Status.Final(); step++ {
+					if step > 20 {
+						t.Fatalf("no end: %+v", st)
+					}
+					if step == cancelAt {
+						st.Cancel = true
+					}
+					st = decide(st, obey(st), w)
+				}
+				if st.Status != JobFinished && cancelAt < 0 || st.Status == JobFailed || st.EndedMs == 0 {
+					t.Errorf("ended %s at %d", st.Status, st.EndedMs)
+				}
+			})
+		}
+	}
+}
+
+// obey answers each call that is due as a worker would.
+func obey(st *jobState) []observation {
+	var obs []observation
+	for _, c := range dueCalls(st, true, func(taskRef) bool { return true }) {
+		switch c.kind {
+		case callDeploy:
+			obs = append(obs, observation{kind: obsRunning, ref: c.ref}, observation{kind: obsEnded, ref: c.ref, status: TaskFinished})
+		case callCancel:
+			obs = append(obs, observation{kind: obsEnded, ref: c.ref, status: TaskCanceled})
+		case callCheck:
+			obs = append(obs, observation{kind: obsChecked, ref: c.ref})
+		case callCommit:
+			obs = append(obs, observation{kind: obsCommitted, ref: c.ref})
+		}
+	}
+	return obs
+}
+
+// All losses found in one pass cost one restart, and without retries the first one fails the job.
+func TestDecideLosses(t *testing.T) {
+	for _, retries := range []int{0, 2} {
+		w := testWorld(retries)
+		st := decide(testState(2, 3), nil, w)
+		delete(w.members, "m1")
+		delete(w.members, "m2")
+		next := decide(st, nil, w)
+		switch {
+		case retries == 0 && (next.Status != JobFailing || !strings.Contains(next.Cause, "member m1 is gone")):
+			t.Errorf("without retries: %s, cause %q", next.Status, next.Cause)
+		case retries > 0 && (next.Pipelines[0].Restarts != 1 || next.Pipelines[1].Restarts != 1 || next.Pipelines[0].Tasks[1].Attempt != 2):
+			t.Errorf("with retries: %+v", next)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	loads := []workerLoad{{"a", 2}, {"b", 0}, {"c", 1}}
+	for _, test := range []struct {
+		n, slots int
+		all      bool
+		want     string
+	}{
+		{4, 0, true, "b,b,c,a"},
+		{3, 2, true, "b,b,c"},
+		{4, 2, true, ""},
+		{4, 2, false, "b,b,c"},
+		{1, 2, true, "b"},
+	} {
+		if got := strings.Join(spread(loads, test.n, test.slots, test.all), ","); got != test.want {
+			t.Errorf("spread(%d, %d, %v) = %q, want %q", test.n, test.slots, test.all, got, test.want)
+		}
+	}
+}

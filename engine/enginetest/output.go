@@ -1,0 +1,160 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"gridnode/engine/plugin"
+)
+
+// Output is where the sinks of the tests write to. It notes what must never happen.
+type Output struct {
+	mu         sync.Mutex
+	opened     map[string]int
+	prepared   map[string]preparedRows
+	committed  map[string][]plugin.Row
+	commits    map[string]int // calls, by id
+	cleanups   map[string]int // calls, by job id
+	violations []string
+	failClean  int
+}
+
+type preparedRows struct {
+	member string
+	local  bool
+	rows   []plugin.Row
+}
+
+// NewOutput returns an empty output.
+func NewOutput() *Output {
+	return &Output{opened: map[string]int{}, prepared: map[string]preparedRows{}, committed: map[string][]plugin.Row{},
+		commits: map[string]int{}, cleanups: map[string]int{}}
+}
+
+func (o *Output) open(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.opened[id]++
+	if o.opened[id] > 1 {
+		o.violations = append(o.violations, "attempt started twice: "+id)
+	}
+}
+
+func (o *Output) prepare(id, member string, local bool, rows []plugin.Row) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.prepared[id] = preparedRows{member: member, local: local, rows: rows}
+}
+
+func (o *Output) commit(id, member string, failures int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.commits[id]++
+	if o.commits[id] <= failures {
+		return errors.New("the disk is full")
+	}
+	if _, ok := o.committed[id]; ok {
+		return nil
+	}
+	p, ok := o.prepared[id]
+	if !ok || p.local && p.member != member {
+		return plugin.ErrPreparedLost
+	}
+	for other := range o.committed {
+		if other[:strings.LastIndex(other, "/")] == id[:strings.LastIndex(id, "/")] {
+			o.violations = append(o.violations, fmt.Sprintf("two attempts of one task committed: %s and %s", other, id))
+		}
+	}
+	o.committed[id] = p.rows
+	delete(o.prepared, id)
+	return nil
+}
+
+func (o *Output) cleanup(prefix, member string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.cleanups[prefix[:strings.Index(prefix, "/")]]++
+	if o.failClean > 0 {
+		o.failClean--
+		return errors.New("the directory is busy")
+	}
+	for id, p := range o.prepared {
+		if strings.HasPrefix(id, prefix) && (!p.local || p.member == member) {
+			delete(o.prepared, id)
+		}
+	}
+	return nil
+}
+
+// FailCleanups makes the next n cleanups fail.
+func (o *Output) FailCleanups(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failClean = n
+}
+
+// LoseMember loses the output that was prepared on a member and kept there.
+func (o *Output) LoseMember(member string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, p := range o.prepared {
+		if p.local && p.member == member {
+			delete(o.prepared, id)
+		}
+	}
+}
+
+// Rows returns how many rows of a job are visible, and whether any is there twice.
+func (o *Output) Rows(jobID string) (n int, twice bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	seen := map[string]bool{}
+	for id, rows := range o.committed {
+		parts := strings.Split(id, "/")
+		if parts[0] != jobID {
+			continue
+		}
+		for _, r := range rows {
+			key := parts[2] + fmt.Sprint(r...)
+			twice = twice || seen[key]
+			seen[key] = true
+			n++
+		}
+	}
+	return n, twice
+}
+
+// Attempts returns how many attempts of a job were started.
+func (o *Output) Attempts(jobID string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for id, times := range o.opened {
+		if strings.HasPrefix(id, jobID+"/") {
+			n += times
+		}
+	}
+	return n
+}
+
+// Leftovers returns how much prepared output of a job is neither committed nor removed.
+func (o *Output) Leftovers(jobID string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for id := range o.prepared {
+		if strings.HasPrefix(id, jobID+"/") {
+			n++
+		}
+	}
+	return n
+}
+
+// Violations returns what happened that must never happen.
+func (o *Output) Violations() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]string(nil), o.violations...)
+}
