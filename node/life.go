@@ -94,7 +94,7 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 }
 
 func (l *life) component(name string) *slog.Logger {
-	return l.log.With("component", name, "member", l.node.cfg.Name)
+	return l.log.With("component", name, "member", l.name)
 }
 
 func (l *life) newTransport() (*transport.Transport, error) {
