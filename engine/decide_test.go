@@ -221,3 +221,61 @@ func TestSpread(t *testing.T) {
 		}
 	}
 }
+
+// From the commit decision on a pipeline rolls forward: a stop does not win any more, but what was lost then cannot start again.
+func TestDecideCommitRollsForward(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		w := testWorld(3)
+		st := testState(1, 2)
+		for !st.Pipelines[0].Committing {
+			st = decide(st, obey(st), w)
+		}
+		st.Cancel = true
+		st = decide(st, nil, w)
+		if st.Status != JobCanceling || st.Pipelines[0].Status != TaskRunning || len(obey(st)) != 2 {
+			t.Fatalf("after the stop: job %s, pipeline %s, calls %v", st.Status, st.Pipelines[0].Status, obey(st))
+		}
+		obs, want := obey(st), JobFinished
+		if lost {
+			obs[1].kind, want = obsPreparedLost, JobCanceled
+		}
+		if st = decide(st, obs, w); st.Status != want {
+			t.Errorf("output lost %v: job %s, want %s", lost, st.Status, want)
+		}
+	}
+}
+
+// A worker starts and keeps only what the state asks of it.
+func TestStartableAndSettled(t *testing.T) {
+	ref := taskRef{Pipeline: 1, Source: 1, Subtask: 0, Attempt: 2}
+	base := testState(1, 1)
+	base.Status = JobRunning
+	base.Pipelines[0].Tasks[0] = taskState{Source: 1, Status: TaskDeploying, Attempt: 2, Worker: "m0"}
+	for name, test := range map[string]struct {
+		change           func(*jobState)
+		startable, waits bool
+	}{
+		"as asked":            {func(*jobState) {}, true, true},
+		"newer attempt":       {func(s *jobState) { s.Pipelines[0].Tasks[0].Attempt = 3 }, false, false},
+		"older attempt":       {func(s *jobState) { s.Pipelines[0].Tasks[0].Attempt = 1 }, false, false},
+		"other worker":        {func(s *jobState) { s.Pipelines[0].Tasks[0].Worker = "m1" }, false, true},
+		"confirmed before":    {func(s *jobState) { s.Pipelines[0].Tasks[0].Status = TaskRunning }, false, true},
+		"to be canceled":      {func(s *jobState) { s.Cancel = true }, false, true},
+		"being canceled":      {func(s *jobState) { s.Pipelines[0].Tasks[0].Status = TaskCanceling }, false, true},
+		"task has ended":      {func(s *jobState) { s.Pipelines[0].Tasks[0].Status = TaskFinished }, false, false},
+		"job has ended":       {func(s *jobState) { s.Status = JobFailed }, false, false},
+		"another incarnation": {func(s *jobState) { s.Incarnation = "b" }, false, false},
+	} {
+		st := base.clone()
+		test.change(st)
+		if got := startable(st, "a", ref, "m0"); got != test.startable {
+			t.Errorf("%s: startable %v", name, got)
+		}
+		if got := settled(st, "a", ref); got == test.waits {
+			t.Errorf("%s: settled %v", name, got)
+		}
+	}
+	if startable(nil, "a", ref, "m0") || !settled(nil, "a", ref) {
+		t.Error("a missing state asks for something")
+	}
+}

@@ -31,7 +31,7 @@ var sweepSpec = enginetest.Spec{Pipelines: 2, Parallelism: 2, Rows: 10, Pause: 6
 
 // T13, K0 to K10: the master dies at any moment of a job. Tasks of the surviving workers go on and are not restarted.
 func TestMasterKilledAtEveryMoment(t *testing.T) {
-	sweep(t, 3*time.Millisecond, 140*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
+	sweep(t, 5*time.Millisecond, 140*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
 		master := c.Master()
 		time.AfterFunc(at, func() { c.Kill(master) })
 		c.submit(ctx, "20", sweepSpec)
@@ -46,7 +46,7 @@ func TestMasterKilledAtEveryMoment(t *testing.T) {
 
 // I18: a master that lives on beside its successor changes nothing any more, and nothing runs twice.
 func TestMasterDeposedAtEveryMoment(t *testing.T) {
-	sweep(t, 3*time.Millisecond, 140*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
+	sweep(t, 5*time.Millisecond, 140*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
 		time.AfterFunc(at, c.Depose)
 		time.AfterFunc(at+7*time.Millisecond, c.Depose)
 		c.submit(ctx, "21", sweepSpec)
@@ -61,7 +61,7 @@ func TestMasterDeposedAtEveryMoment(t *testing.T) {
 
 func TestWorkerKilledAtEveryMoment(t *testing.T) {
 	for _, local := range []bool{false, true} {
-		sweep(t, 7*time.Millisecond, 140*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
+		sweep(t, 11*time.Millisecond, 143*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
 			worker := c.Workers()[0]
 			time.AfterFunc(at, func() { c.Kill(worker) })
 			spec := sweepSpec
@@ -137,7 +137,7 @@ func TestLapsedLease(t *testing.T) {
 // I25: an acknowledged stop is kept, at whatever moment it comes and whoever dies.
 func TestCancelAtEveryMoment(t *testing.T) {
 	for _, kill := range []bool{false, true} {
-		sweep(t, 7*time.Millisecond, 140*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
+		sweep(t, 11*time.Millisecond, 143*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
 			c.submit(ctx, "26", sweepSpec)
 			time.Sleep(at)
 			err := c.Any().Stop(ctx, engine.StopRequest{JobID: "26"})
