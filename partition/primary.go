@@ -157,7 +157,7 @@ func (r *replica) ack(from grid.MemberID, msg ackMsg, now time.Time) {
 		if p.acked >= r.seq() {
 			p.silent = time.Time{}
 		}
-		r.joinStep(from, p)
+		r.joinStep(from, p, now)
 		r.advance()
 	})
 }
@@ -231,7 +231,7 @@ func (r *replica) tick(now time.Time) {
 		}
 		r.resend(now)
 		for m, p := range r.peers {
-			r.joinStep(m, p)
+			r.joinStep(m, p, now)
 			if !r.overdue(p, now) {
 				continue
 			}

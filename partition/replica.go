@@ -40,12 +40,13 @@ type peer struct {
 	holds    grid.Epoch
 	born     grid.Epoch
 
-	copy     *outCopy  // a full copy under way
-	joining  bool      // not in-sync: being brought up
-	required bool      // a joiner whose acks are waited for
-	proposed bool      // a joiner that has been proposed as in-sync in this epoch
-	sentAt   time.Time // when something that wants an answer was last sent
-	silent   time.Time // since when it owes an answer; zero: it does not
+	copy       *outCopy // a full copy under way
+	joining    bool     // not in-sync: being brought up
+	required   bool     // a joiner whose acks are waited for
+	proposed   bool     // a joiner that has been proposed as in-sync in this epoch
+	proposedAt time.Time
+	sentAt     time.Time // when something that wants an answer was last sent
+	silent     time.Time // since when it owes an answer; zero: it does not
 }
 
 // outCopy is a full copy on its way to a peer.

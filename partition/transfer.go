@@ -30,7 +30,7 @@ func (r *replica) joiners(restart bool) {
 }
 
 // joinStep moves a joiner on: close enough behind, its acks are waited for; once it then holds all that is committed, it is proposed.
-func (r *replica) joinStep(m grid.MemberID, p *peer) {
+func (r *replica) joinStep(m grid.MemberID, p *peer, now time.Time) {
 	if !p.joining || p.copy != nil || r.phase != serving {
 		return
 	}
@@ -40,11 +40,12 @@ func (r *replica) joinStep(m grid.MemberID, p *peer) {
 		}
 		p.required = true
 		if p.acked < r.seq() {
-			r.sendTail(m, p, time.Now())
+			r.sendTail(m, p, now)
 		}
 	}
-	if p.acked >= r.committed && !p.proposed {
-		p.proposed = true
+	// A proposal may be lost, with a master for example, so it is made again; twice in the log, it counts once.
+	if p.acked >= r.committed && (!p.proposed || now.Sub(p.proposedAt) >= proposeAgain) {
+		p.proposed, p.proposedAt = true, now
 		r.env.propose(grid.ReplicaChange{Op: grid.OpAdd, Partition: r.id, Epoch: r.row.Epoch, Member: m})
 	}
 }
@@ -101,7 +102,7 @@ func (r *replica) copied(from grid.MemberID, msg copiedMsg, now time.Time) {
 			r.takeoverStep(now)
 			return
 		}
-		r.joinStep(from, p)
+		r.joinStep(from, p, now)
 		r.resend(now)
 		r.advance()
 	})
