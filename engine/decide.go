@@ -113,7 +113,7 @@ func (d *decider) observe(o observation) {
 	case obsEnded:
 		d.ended(p, t, o)
 	case obsCommitted:
-		t.Committed = t.Status == TaskFinished && p.Committing
+		t.Committed = t.Committed || t.Status == TaskFinished && p.Committing
 	case obsPreparedLost:
 		d.preparedLost(p, t)
 	case obsCommitFailed:

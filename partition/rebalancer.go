@@ -20,6 +20,9 @@ func (h *Host) Rebalance(ctx context.Context, lim Limits) error {
 	asked := map[Instruction]time.Time{}
 	for {
 		s, changed := h.cfg.View.View()
+		if lost := lostPartitions(s); len(lost) > 0 && lim.ReviveLost {
+			h.log.Warn("partitions lost their last replica and start again, empty", "count", len(lost), "first", int(lost[0]))
+		}
 		if cmds := Plan(s, lim); len(cmds) > 0 {
 			pctx, cancel := context.WithTimeout(ctx, planBudget)
 			if err := h.cfg.Proposer.Propose(pctx, grid.Command{Batch: flat(cmds)}); err != nil {
@@ -39,6 +42,15 @@ func (h *Host) Rebalance(ctx context.Context, lim Limits) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+func lostPartitions(s *grid.State) (lost []grid.PartitionID) {
+	for i := range s.Partitions {
+		if s.Partitions[i].Lost {
+			lost = append(lost, grid.PartitionID(i))
+		}
+	}
+	return lost
 }
 
 // flat dissolves batches: a batch holds no batch.

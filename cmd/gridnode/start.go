@@ -135,7 +135,7 @@ func (a *app) banner(info node.Info) {
 	}
 	fmt.Fprintf(a.stdout, "%s\n", readBuild().line())
 	fmt.Fprintf(a.stdout, "  cluster    %-25s member   %s\n", info.ClusterName, info.Name)
-	fmt.Fprintf(a.stdout, "  members    %-25s for members and Hazelcast clients\n", info.GridAddr)
+	fmt.Fprintf(a.stdout, "  members    %-25s for members\n", info.GridAddr)
 	fmt.Fprintf(a.stdout, "  http       %-25s REST, /metrics, /readyz\n", info.HTTPAddr)
 	fmt.Fprintf(a.stdout, "  data       memory only               a member that stops forgets; backups do not\n")
 	fmt.Fprintf(a.stdout, "  next       gridnode map put%s hello world 1\n", at)
