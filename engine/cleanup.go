@@ -141,6 +141,9 @@ func (c *coordinator) clean(ctx context.Context, id, incarnation string) error {
 
 func (c *coordinator) writeHistory(ctx context.Context, id, incarnation string) error {
 	err := update(ctx, c.s.cfg.Store, id, func(s snapshot) (Txn, error) {
+		if err := recordGuard(s, incarnation); err != nil { // a sweep may begin with a record that is gone by now
+			return Txn{}, err
+		}
 		return historyTxn(s, incarnation, c.s.historyOf(s), c.s.cfg.HistoryTTL)
 	})
 	return ignoring(err, errNothing)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,8 @@ type life struct {
 
 // newLife builds all parts and listens; nothing runs yet. On an error nothing is left open.
 func newLife(n *Node, self grid.MemberID) (l *life, err error) {
-	l = &life{node: n, self: self, name: n.cfg.Name, log: n.log, ctx: context.Background()}
+	built := &life{node: n, self: self, name: n.cfg.Name, log: n.log, ctx: context.Background()}
+	l = built
 	l.calls.SetLimit(maxEngineCalls)
 	httpLn, err := listen(n.cfg, n.at)
 	if err != nil {
@@ -61,8 +63,8 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 	defer func() {
 		if err != nil {
 			_ = httpLn.Close()
-			if l.transport != nil {
-				l.transport.Close()
+			if built.transport != nil { // l is nil by now
+				built.transport.Close()
 			}
 		}
 	}()
@@ -124,6 +126,9 @@ func (l *life) newCluster() error {
 	c.OnMaster = l.master
 	if cfg.Discover && len(cfg.Join) == 0 {
 		c.Discover, c.Seeds = true, discoverSeeds(c.Self.Address)
+	}
+	if met := l.node.metBefore(); len(met) > 0 {
+		c.Discover, c.Seeds = false, slices.Concat(met, c.Seeds)
 	}
 	var err error
 	l.cluster, err = cluster.New(c)

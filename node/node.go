@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,7 @@ type Node struct {
 	life *life
 	seen bool // ready is closed
 	at   addresses
+	met  []string // where the other members of the last life were
 }
 
 // addresses are kept from one life to the next.
@@ -75,6 +77,7 @@ func (n *Node) Run(ctx context.Context) error {
 		if ctx.Err() != nil || !errors.Is(err, cluster.ErrRemoved) {
 			return err
 		}
+		n.meet(l)
 		n.log.Warn("removed by the others: coming back as a new member", "was", l.self)
 		select {
 		case <-time.After(rejoinAfter):
@@ -82,6 +85,24 @@ func (n *Node) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// meet keeps where the others of a life were. The next one joins them: it must not form a cluster of its own beside theirs.
+func (n *Node) meet(l *life) {
+	s, _ := l.cluster.View()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, m := range s.Members {
+		if m.ID != l.self && !slices.Contains(n.met, m.Address) {
+			n.met = append(n.met, m.Address)
+		}
+	}
+}
+
+func (n *Node) metBefore() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.met)
 }
 
 // begin starts to listen as a new member.

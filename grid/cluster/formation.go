@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -91,12 +92,13 @@ type formation struct {
 	phase phase
 	own   map[string]bool // addresses at which this member itself answered
 	peers map[string]bool // addresses learned
+	told  map[string]bool // seeds whose silence was logged
 }
 
 func newFormation(cfg Config, self grid.Member) *formation {
 	return &formation{
 		seeds: slices.Clone(cfg.Seeds), discover: cfg.Discover, self: self.Address,
-		own: map[string]bool{self.Address: true}, peers: map[string]bool{},
+		own: map[string]bool{self.Address: true}, peers: map[string]bool{}, told: map[string]bool{},
 	}
 }
 
@@ -126,6 +128,17 @@ func (f *formation) forget(addr string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.peers, addr)
+}
+
+// silent reports whether an operator named the address, and it is the first time that it did not answer.
+func (f *formation) silent(addr string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.discover || f.told[addr] || !slices.Contains(f.seeds, addr) {
+		return false
+	}
+	f.told[addr] = true
+	return true
 }
 
 // mine takes note of an address at which this member itself answers.
@@ -227,7 +240,11 @@ func (c *Cluster) look(ctx context.Context) []helloMsg {
 			m, err := call[helloMsg, helloMsg](ctx, c, "", addr, wire.Hello, c.hello())
 			switch {
 			case err != nil:
-				c.log.Debug("no answer from a possible member", "address", addr, "error", err)
+				level := slog.LevelDebug
+				if c.form.silent(addr) {
+					level = slog.LevelWarn
+				}
+				c.log.Log(ctx, level, "no answer from a possible member", "address", addr, "error", err)
 				c.form.forget(addr)
 				return
 			case m.ID == c.self.ID:

@@ -37,6 +37,7 @@ func (c *Cluster) newRaft(streams *raftStreams) (*raft.Raft, error) {
 	conf.NoLegacyTelemetry = true
 	trans := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: streams, MaxPool: 3, Timeout: raftTimeout, Logger: conf.Logger,
+		MaxRPCsInFlight: 1, // no pipelines: that of a deposed leader can block for ever, and Shutdown with it
 	})
 	streams.trans = trans
 	store := raft.NewInmemStore()
