@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +14,13 @@ import (
 	"time"
 )
 
+// spec says what a job does: each of its subtasks copies rows ids, at rate a second (0: as fast as can be).
+type spec struct {
+	subtasks, rows, rate int
+	env                  string // more of env, each option after a comma
+	query                string // of the submit, such as "?jobId=7"
+}
+
 // job is one job of a test and where its output goes.
 type job struct {
 	id   string
@@ -19,48 +28,105 @@ type job struct {
 	rows int
 }
 
-// sequence is a job config: ids 1 to subtasks*rows into text files, at rate rows a second for each subtask (0: as fast as can be).
-func sequence(dir string, subtasks, rows, rate int, env string) []byte {
-	if rate > 0 {
-		env += fmt.Sprintf(`,"read_limit.rows_per_second":%d`, rate)
+// config is a job that writes the ids 1 to subtasks*rows into text files.
+func (s spec) config(dir string) string {
+	env := s.env
+	if s.rate > 0 {
+		env += fmt.Sprintf(`,"read_limit.rows_per_second":%d`, s.rate)
 	}
-	return fmt.Appendf(nil, `{"env":{"job.name":"sequence","job.mode":"BATCH","job.retry.interval.seconds":1,"parallelism":%d%s},
+	return fmt.Sprintf(`{"env":{"job.name":"sequence","job.mode":"BATCH","job.retry.interval.seconds":1,"parallelism":%d%s},
 "source":[{"plugin_name":"FakeSource","mode":"sequence","row.num":%d,"schema":{"fields":{"id":"bigint"}}}],
-"sink":[{"plugin_name":"LocalFile","path":%q,"tmp_path":%q,"file_format_type":"text"}]}`,
-		subtasks, env, rows, filepath.Join(dir, "out"), filepath.Join(dir, "tmp"))
+"sink":[%s]}`, cmp.Or(s.subtasks, 1), env, s.rows, textSink(dir, ""))
 }
 
-// submit submits a config through a member; a query such as "?jobId=7" may be given.
-func submit(m *member, config []byte, query string) string {
+// textSink writes text files below a directory; more is added to its options.
+func textSink(dir, more string) string {
+	return fmt.Sprintf(`{"plugin_name":"LocalFile","path":%q,"tmp_path":%q,"file_format_type":"text"%s}`,
+		filepath.Join(dir, "out"), filepath.Join(dir, "tmp"), more)
+}
+
+// submit submits a config and returns the id of the job.
+func (m *member) submit(config, query string) string {
 	m.t.Helper()
-	a, err := m.call("POST", "/submit-job"+query, config)
-	if err != nil || a.status != http.StatusOK {
-		m.t.Fatalf("%s: submit: %d %s %v", m.name, a.status, a.body, err)
+	a := m.post("/submit-job"+query, config)
+	id, err := submitted(a)
+	if err != nil {
+		m.t.Fatalf("%s: submit: %v", m.name, err)
 	}
-	var v struct{ JobID string }
-	if err := json.Unmarshal(a.body, &v); err != nil || v.JobID == "" {
-		m.t.Fatalf("submit: %s", a.body)
-	}
-	return v.JobID
+	m.c.jobs[id] = true
+	return id
 }
 
-func startJob(t *testing.T, m *member, subtasks, rows, rate int, env string) job {
-	t.Helper()
-	j := job{dir: t.TempDir(), rows: subtasks * rows}
-	j.id = submit(m, sequence(j.dir, subtasks, rows, rate, env), "")
+// submitted reads the id out of the answer to a submit.
+func submitted(a answer) (string, error) {
+	var v struct{ JobID string }
+	if a.status != http.StatusOK {
+		return "", fmt.Errorf("%d %s", a.status, a.body)
+	}
+	if err := json.Unmarshal(a.body, &v); err != nil || v.JobID == "" {
+		return "", fmt.Errorf("no id in %s", a.body)
+	}
+	return v.JobID, nil
+}
+
+func (m *member) start(s spec) job {
+	m.t.Helper()
+	j := job{dir: m.t.TempDir(), rows: cmp.Or(s.subtasks, 1) * s.rows}
+	j.id = m.submit(s.config(j.dir), s.query)
 	return j
 }
 
-type jobView struct {
-	JobID, JobName, JobStatus, CreateTime, FinishTime, FinishedTime string
-	ErrorMsg                                                        *string
+// startEvenly starts jobs through one member after the other.
+func (c *cluster) startEvenly(specs ...spec) []job {
+	c.t.Helper()
+	live := c.live()
+	var jobs []job
+	for i, s := range specs {
+		jobs = append(jobs, live[i%len(live)].start(s))
+	}
+	return jobs
 }
 
-func (v jobView) ended() bool {
+// stopJob stops a job, and repeats that until it is accepted: a master may die meanwhile.
+func (m *member) stopJob(id string) {
+	m.t.Helper()
+	m.c.await(20*time.Second, "a stop accepted", func() bool {
+		a, err := m.call("POST", "/stop-job", fmt.Appendf(nil, `{"jobId":%q}`, id))
+		if err == nil && a.status != http.StatusOK && a.status != http.StatusServiceUnavailable && a.status != http.StatusGatewayTimeout {
+			m.t.Fatalf("%s: stop of %s: %d %s", m.name, id, a.status, a.body)
+		}
+		return err == nil && a.status == http.StatusOK
+	})
+}
+
+type jobView struct {
+	JobID, JobName, JobStatus, CreateTime, FinishTime, FinishedTime, Restarts string
+	ErrorMsg                                                                  *string
+	Metrics                                                                   struct{ SourceReceivedCount, SinkWriteCount string }
+	Tasks                                                                     []taskView
+}
+
+type taskView struct {
+	Subtask, Attempt int
+	Status, Member   string // the member's id
+}
+
+func (v taskView) waits() bool { return v.Status != "RUNNING" }
+
+func (v jobView) final() bool {
 	return slices.Contains([]string{"FINISHED", "FAILED", "CANCELED", "SAVEPOINT_DONE"}, v.JobStatus)
 }
 
+func (v jobView) cause() string {
+	if v.ErrorMsg == nil {
+		return ""
+	}
+	return *v.ErrorMsg
+}
+
 func info(m *member, id string) jobView { m.t.Helper(); return read[jobView](m, "/job-info/"+id) }
+
+func list(m *member, path string) []jobView { m.t.Helper(); return read[[]jobView](m, path) }
 
 func ids(list []jobView) []string {
 	out := []string{}
@@ -68,6 +134,48 @@ func ids(list []jobView) []string {
 		out = append(out, v.JobID)
 	}
 	slices.Sort(out)
+	return out
+}
+
+type overview struct{ Workers, Works, RunningJobs, PendingJobs, FinishedJobs, FailedJobs, CancelledJobs string }
+
+// awaitRunning waits until jobs run with all their tasks.
+func (c *cluster) awaitRunning(jobs ...job) {
+	c.t.Helper()
+	for _, j := range jobs {
+		c.await(20*time.Second, "job "+j.id+" running", func() bool {
+			v := info(c.live()[0], j.id)
+			if v.final() {
+				c.t.Fatalf("job %s is %s already", j.id, v.JobStatus)
+			}
+			return v.JobStatus == "RUNNING" && len(v.Tasks) > 0 && !slices.ContainsFunc(v.Tasks, taskView.waits)
+		})
+	}
+}
+
+// files returns what is below a directory of the job, with size and time of each file.
+func (j job) files(t *testing.T, sub string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(filepath.Join(j.dir, sub), func(path string, d fs.DirEntry, err error) error {
+		if os.IsNotExist(err) {
+			return nil
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		st, err := d.Info()
+		if os.IsNotExist(err) {
+			return nil
+		}
+		if err == nil {
+			out = append(out, fmt.Sprintf("%s %d %v", path, st.Size(), st.ModTime()))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return out
 }
 
@@ -110,78 +218,12 @@ func (j job) exact(t *testing.T) {
 	}
 }
 
-type overview struct{ Workers, Works, RunningJobs, PendingJobs, FinishedJobs, FailedJobs, CancelledJobs string }
-
-// watch polls every live member until all jobs have ended with the status, and checks every answer on the way: nobody lists an ended job as
-// running, loses a job, or takes a result back.
-func (c *cluster) watch(jobs []job, want string, limit time.Duration) {
-	c.t.Helper()
-	ended := map[string]string{}
-	polls := 0
-	c.await(limit, "all jobs "+want, func() bool {
-		all := true
-		for _, m := range c.live() {
-			all = c.poll(m, jobs, ended) && all
-			polls++
-		}
-		return all
-	})
-	for _, j := range jobs {
-		if ended[j.id] != want {
-			v := info(c.live()[0], j.id)
-			c.t.Errorf("job %s ended %s, want %s (%v)", j.id, ended[j.id], want, v.ErrorMsg)
+// nothing checks that a job that did not end well has left no row and no file.
+func (j job) nothing(t *testing.T) {
+	t.Helper()
+	for _, sub := range []string{"out", "tmp"} {
+		if left := j.files(t, sub); len(left) > 0 {
+			t.Errorf("job %s left %v", j.id, left)
 		}
 	}
-	c.t.Logf("%d polls", polls)
-}
-
-func (c *cluster) poll(m *member, jobs []job, ended map[string]string) (all bool) {
-	c.t.Helper()
-	before := len(ended)
-	running := ids(read[[]jobView](m, "/running-jobs"))
-	finished := ids(read[[]jobView](m, "/finished-jobs"))
-	all = true
-	for _, j := range jobs {
-		v := info(m, j.id)
-		if was := ended[j.id]; was != "" {
-			if v.JobStatus != was {
-				c.t.Fatalf("%s shows job %s %s after it had ended %s", m.name, j.id, v.JobStatus, was)
-			}
-			if before == len(ended) && slices.Contains(running, j.id) {
-				c.t.Fatalf("%s lists job %s as running after it had ended %s", m.name, j.id, was)
-			}
-		}
-		if !slices.Contains(running, j.id) && !slices.Contains(finished, j.id) {
-			c.t.Fatalf("%s lists job %s neither as running nor as finished", m.name, j.id)
-		}
-		if v.ended() {
-			ended[j.id] = v.JobStatus
-		} else {
-			all = false
-		}
-	}
-	return all
-}
-
-// leftovers returns the sizes of the engine's maps that are not empty, history aside.
-func leftovers(m *member) map[string]int {
-	v := read[struct {
-		Maps []struct {
-			Name string
-			Size int
-		}
-	}](m, "/api/v1/maps")
-	out := map[string]int{}
-	for _, x := range v.Maps {
-		if strings.HasPrefix(x.Name, "engine_") && !strings.HasPrefix(x.Name, "engine_finished") && x.Size > 0 {
-			out[x.Name] = x.Size
-		}
-	}
-	return out
-}
-
-// mapsEmptyWithin waits until nothing but history is left.
-func (c *cluster) mapsEmptyWithin(limit time.Duration) {
-	c.t.Helper()
-	c.await(limit, "empty engine maps", func() bool { return len(leftovers(c.live()[0])) == 0 })
 }
