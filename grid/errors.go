@@ -52,6 +52,7 @@ var (
 	ErrNotJoined     = &Error{8, Retryable, "this member has not joined a cluster yet"}
 	ErrOverloaded    = &Error{9, Retryable, "too many requests are waiting"}
 	ErrPartitionLost = &Error{10, Retryable, "all replicas of the partition are lost; it waits for an operator"}
+	ErrBusy          = &Error{11, Retryable, "what the operation waits for has not come"}
 	ErrIndeterminate = &Error{20, Indeterminate, "the outcome of the operation is unknown"}
 	ErrTooLarge      = &Error{30, Definite, "too large"}
 	ErrBadMessage    = &Error{31, Definite, "malformed message"}
@@ -63,7 +64,7 @@ var (
 
 var sentinels = []*Error{
 	ErrNotPrimary, ErrStaleEpoch, ErrNotReady, ErrUnreachable, ErrNoMaster, ErrNotMaster, ErrNoLease, ErrNotJoined, ErrOverloaded,
-	ErrPartitionLost, ErrIndeterminate, ErrTooLarge, ErrBadMessage, ErrBadRequest, ErrClosed, ErrRefused, ErrInternal,
+	ErrPartitionLost, ErrBusy, ErrIndeterminate, ErrTooLarge, ErrBadMessage, ErrBadRequest, ErrClosed, ErrRefused, ErrInternal,
 }
 
 // ErrorOf returns the sentinel of a wire code; an unknown code is ErrIndeterminate, the kind that claims nothing.

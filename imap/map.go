@@ -11,8 +11,10 @@ import (
 
 // Invoker runs operations on partitions. The partition host is one.
 type Invoker interface {
-	// Invoke runs an operation on the partition's primary. readOnly operations are repeated even if it is unknown whether they ran.
-	Invoke(ctx context.Context, p grid.PartitionID, op []byte, readOnly bool) ([]byte, error)
+	// Read runs an operation that changes nothing on the partition's primary.
+	Read(ctx context.Context, p grid.PartitionID, op []byte) ([]byte, error)
+	// Write runs an operation on the partition's primary, exactly once. One that has to wait for something does so up to wait.
+	Write(ctx context.Context, p grid.PartitionID, op []byte, wait time.Duration) ([]byte, error)
 	// InvokeAll runs a read-only operation once on every partition, and calls each from one goroutine.
 	InvokeAll(ctx context.Context, op []byte, each func(p grid.PartitionID, reply []byte) error) error
 	// Partitions is their number; 0 as long as the member has not joined a cluster.
@@ -82,7 +84,10 @@ func (g *Grid) call(ctx context.Context, k Key, o op, readOnly bool) ([]byte, er
 	if !ok {
 		return nil, grid.ErrNotJoined
 	}
-	return g.inv.Invoke(ctx, p, encode(o), readOnly)
+	if readOnly {
+		return g.inv.Read(ctx, p, encode(o))
+	}
+	return g.inv.Write(ctx, p, encode(o), 0)
 }
 
 func (m *Map) check(k Key, value Data) error {
@@ -224,7 +229,7 @@ func (m *Map) Scan(ctx context.Context, fn func(Entry) error) error {
 		c := more[len(more)-1]
 		more = more[:len(more)-1]
 		page.Key = c.last
-		reply, err := m.g.inv.Invoke(ctx, c.p, encode(page), true)
+		reply, err := m.g.inv.Read(ctx, c.p, encode(page))
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ type Decision struct {
 	Err    error
 	Effect []byte
 	Sees   uint64
+	Wait   string
 }
 
 // entryOverhead is about what an entry costs beside the bytes of its key and value.
@@ -97,11 +98,11 @@ func (s *Store) Execute(raw []byte, version uint64, now time.Time) Decision {
 	return Decision{Reply: encode(reply), Effect: x.effect(), Sees: x.sees}
 }
 
-// Apply does an effect.
-func (s *Store) Apply(raw []byte, version uint64, now time.Time) error {
+// Apply does an effect. Nothing waits for one yet, so none wakes anything.
+func (s *Store) Apply(raw []byte, version uint64, now time.Time) (woken []string, err error) {
 	e, err := decode[effect](raw)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, c := range e.Changes {
 		if c.Remove {
@@ -115,7 +116,7 @@ func (s *Store) Apply(raw []byte, version uint64, now time.Time) error {
 		}
 		s.put(c.Map, string(c.Key), rec)
 	}
-	return nil
+	return nil, nil
 }
 
 func cost(key string, r *record) int64 { return int64(len(key) + len(r.value) + entryOverhead) }
@@ -184,8 +185,8 @@ func (s *Store) stats(now time.Time) []mapStats {
 	return out
 }
 
-// Expired returns an effect that removes entries whose time is over, or nil.
-func (s *Store) Expired(now time.Time) []byte {
+// Over returns an effect that removes entries whose time is over, or nil.
+func (s *Store) Over(now time.Time, _ func(grid.MemberID) bool) []byte {
 	var e effect
 	for len(s.due) > 0 && len(e.Changes) < expireBatch && !now.Before(s.due[0].at) {
 		d := heap.Pop(&s.due).(dueEntry)

@@ -31,7 +31,7 @@ func (b *bench) do(o op) ([]byte, uint64) {
 	}
 	if d.Effect != nil {
 		b.version++
-		if err := b.s.Apply(d.Effect, b.version, b.now); err != nil {
+		if _, err := b.s.Apply(d.Effect, b.version, b.now); err != nil {
 			b.t.Fatalf("apply: %v", err)
 		}
 	}
@@ -141,12 +141,12 @@ func TestStore_Expiry(t *testing.T) {
 	if !b.write("k", write{Cond: condAbsent, Value: String("2"), TTL: time.Minute}).Applied {
 		t.Error("put-if-absent over an expired entry refused")
 	}
-	if b.s.Expired(b.now) != nil {
+	if b.s.Over(b.now, nil) != nil {
 		t.Error("an entry that was written anew expired by its old time")
 	}
 	b.now = b.now.Add(time.Hour)
-	effect := b.s.Expired(b.now)
-	if err := b.s.Apply(effect, b.version+1, b.now); err != nil || b.s.size("m", b.now) != 1 {
+	effect := b.s.Over(b.now, nil)
+	if _, err := b.s.Apply(effect, b.version+1, b.now); err != nil || b.s.size("m", b.now) != 1 {
 		t.Errorf("after expiry: size %d, err %v", b.s.size("m", b.now), err)
 	}
 	b.write("k", write{Value: String("1"), TTL: time.Second})
@@ -241,7 +241,7 @@ func FuzzExecute(f *testing.F) {
 		s := NewStore(func(v uint64) uint64 { return v })
 		d := s.Execute(raw, 1, time.Now())
 		if d.Err == nil && d.Effect != nil {
-			if err := s.Apply(d.Effect, 1, time.Now()); err != nil {
+			if _, err := s.Apply(d.Effect, 1, time.Now()); err != nil {
 				t.Fatalf("own effect refused: %v", err)
 			}
 		}

@@ -172,7 +172,7 @@ func (s store) Execute(op []byte, v partition.Version, now time.Time) partition.
 	return partition.Outcome(s.Store.Execute(op, uint64(v), now))
 }
 
-func (s store) Apply(effect []byte, v partition.Version, now time.Time) error {
+func (s store) Apply(effect []byte, v partition.Version, now time.Time) ([]string, error) {
 	return s.Store.Apply(effect, uint64(v), now)
 }
 

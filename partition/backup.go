@@ -46,17 +46,30 @@ func (r *replica) follow(msg effectsMsg, now time.Time) bool {
 				return false
 			}
 		case e.Seq == seq+1 && prev == last:
-			if err := r.store.Apply(e.Data, MakeVersion(e.Epoch, e.Seq), now); err != nil {
+			if _, err := r.apply(e, e.Seq, now); err != nil {
 				r.env.event("effect refused", r.id, msg.Epoch, "seq", e.Seq, "error", err)
 				return false
 			}
-			r.log.add(e, e.Seq)
 		default:
 			return false
 		}
 		prev = e.Epoch
 	}
 	return true
+}
+
+// apply does an effect; the log keeps what follows pin.
+func (r *replica) apply(e Effect, pin uint64, now time.Time) (woken []string, err error) {
+	if len(e.Data) > 0 {
+		if woken, err = r.store.Apply(e.Data, MakeVersion(e.Epoch, e.Seq), now); err != nil {
+			return nil, err
+		}
+	}
+	if e.Outcome != nil {
+		r.calls.add(e.Outcome, e.Seq, now)
+	}
+	r.log.add(e, pin)
+	return woken, nil
 }
 
 // holds reports whether an effect that was applied here before is the same one, as far as the log tells.

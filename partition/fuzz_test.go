@@ -21,7 +21,7 @@ func (deaf) event(string, grid.PartitionID, grid.Epoch, ...any) {}
 // fuzzStore takes any effect.
 type fuzzStore struct{ staged }
 
-func (*fuzzStore) Apply([]byte, Version, time.Time) error { return nil }
+func (*fuzzStore) Apply([]byte, Version, time.Time) ([]string, error) { return nil, nil }
 
 // FuzzMessages feeds a primary with a backup and a joiner, and a backup, bytes that claim to be from another member. Nothing may panic.
 func FuzzMessages(f *testing.F) {
@@ -30,6 +30,9 @@ func FuzzMessages(f *testing.F) {
 	f.Add(uint8(2), encode(sealMsg{Epoch: 9}))
 	f.Add(uint8(3), encode(sealedMsg{Epoch: 1, Seq: 7, Last: 1}))
 	f.Add(uint8(4), encode(copyMsg{Epoch: 3, ID: 1, Of: 2, Piece: 1}))
+	f.Add(uint8(4), encode(copyMsg{Epoch: 3, ID: 1, Of: 1, Calls: true, Data: encode(callsPiece{
+		Clients: []clientPiece{{Client: "a", Low: 3}}, Outcomes: []placed{{At: 1, Outcome: outcome{Client: "a", Seq: 7}}},
+	})}))
 	f.Add(uint8(5), encode(copiedMsg{Epoch: 1, ID: 1, Next: 100}))
 	f.Add(uint8(6), encode(instructMsg{Epoch: 1, Op: grid.OpPrimary, Member: "b"}))
 	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
@@ -39,7 +42,7 @@ func FuzzMessages(f *testing.F) {
 			r := newReplica(0, self, deaf{})
 			r.learn(row, now)
 			r.sealed("b", sealedMsg{Epoch: 1, Born: 1}, now)
-			r.execute([]byte("inc"), now, func([]byte, error) {})
+			r.execute(call{op: []byte("inc"), req: Request{Client: "a", Seq: 1, Low: 1}}, now, func([]byte, error) {})
 			for _, from := range []grid.MemberID{"b", "c", "x"} {
 				deliverAny(r, from, kind, body, now)
 				r.tick(now.Add(time.Minute))

@@ -64,6 +64,7 @@ type Host struct {
 	props chan grid.ReplicaChange
 	scans chan struct{} // tokens: scans running for others
 	tasks tasks
+	calls calls
 	ctx   context.Context // of Run; ends the goroutines that handlers start
 	stop  context.CancelCauseFunc
 }
@@ -257,16 +258,16 @@ func (h *Host) serveInvoke(_ grid.MemberID, body []byte, reply func([]byte, erro
 		reply(nil, err)
 		return
 	}
-	h.execute(m.Partition, m.Op, reply)
+	h.execute(m.Partition, call{op: m.Op, req: m.Request, wait: m.Wait}, reply)
 }
 
-func (h *Host) execute(p grid.PartitionID, op []byte, done func([]byte, error)) {
+func (h *Host) execute(p grid.PartitionID, c call, done func([]byte, error)) {
 	r := h.replica(p)
 	if r == nil {
 		done(nil, grid.ErrNotReady)
 		return
 	}
-	r.execute(op, time.Now(), done)
+	r.execute(c, time.Now(), done)
 }
 
 // serveMany runs an operation on several partitions. It may take long, so it leaves the connection's goroutine.
@@ -328,7 +329,7 @@ func (h *Host) many(ctx context.Context, m invokeManyMsg) []manyReply {
 		if bytes > scanReply {
 			err = grid.ErrOverloaded
 		} else {
-			rep.Reply, err = h.wait(ctx, p, m.Op)
+			rep.Reply, err = h.wait(ctx, p, call{op: m.Op})
 		}
 		if err != nil {
 			rep.Code, rep.Text = grid.SentinelOf(err).Code(), err.Error()
@@ -340,13 +341,13 @@ func (h *Host) many(ctx context.Context, m invokeManyMsg) []manyReply {
 }
 
 // wait runs an operation on a local replica and waits for its answer.
-func (h *Host) wait(ctx context.Context, p grid.PartitionID, op []byte) ([]byte, error) {
+func (h *Host) wait(ctx context.Context, p grid.PartitionID, c call) ([]byte, error) {
 	type answer struct {
 		reply []byte
 		err   error
 	}
 	ch := make(chan answer, 1)
-	h.execute(p, op, func(b []byte, err error) { ch <- answer{b, err} })
+	h.execute(p, c, func(b []byte, err error) { ch <- answer{b, err} })
 	select {
 	case a := <-ch:
 		return a.reply, a.err

@@ -17,33 +17,79 @@ const (
 	callBudgetMsg = "no answer in time"
 )
 
-// Invoke runs an operation on the primary of a partition, wherever that is, and returns its answer. It tries again as long as the
-// operation provably did not run; with readOnly, also when that is unknown. When ctx ends, the error tells which of the two it is:
-// retryable if it never ran, else indeterminate. Without a deadline in ctx, half a minute is the bound.
-func (h *Host) Invoke(ctx context.Context, p grid.PartitionID, op []byte, readOnly bool) ([]byte, error) {
+// Read runs an operation that changes nothing on the primary of a partition, wherever that is, and returns its answer. It tries again as
+// long as it gets none. When ctx ends, the error is retryable. Without a deadline in ctx, half a minute is the bound.
+func (h *Host) Read(ctx context.Context, p grid.PartitionID, op []byte) ([]byte, error) {
+	return h.invoke(ctx, p, invocation{call: call{op: op}})
+}
+
+// Write runs an operation on the primary of a partition, exactly once, however often it has to be sent. An operation that has to wait for
+// something, such as a lock, waits up to wait; then the error is [grid.ErrBusy]: it did not run. When ctx ends, the error tells what is known:
+// retryable if the operation cannot have run, else indeterminate. Without a deadline in ctx, half a minute is the bound.
+func (h *Host) Write(ctx context.Context, p grid.PartitionID, op []byte, wait time.Duration) ([]byte, error) {
+	seq := h.calls.begin()
+	defer h.calls.end(seq)
+	return h.invoke(ctx, p, invocation{call: call{op: op, req: Request{Client: h.cfg.Self, Seq: seq}}, until: time.Now().Add(wait)})
+}
+
+// invocation is a call and what its attempts have shown.
+type invocation struct {
+	call
+	until   time.Time // an operation may wait at the primary up to then
+	unknown error     // an attempt whose outcome is unknown; the operation may have run
+}
+
+func (h *Host) invoke(ctx context.Context, p grid.PartitionID, c invocation) ([]byte, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	var last error
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		s, changed := h.cfg.View.View()
-		reply, err := h.invokeOnce(ctx, s, p, op)
+		c.prepare(h.calls.low(), time.Now())
+		reply, err := h.invokeOnce(ctx, s, p, c.call)
 		if err == nil {
 			return reply, nil
 		}
-		again := grid.KindOf(err) == grid.Retryable || readOnly && grid.KindOf(err) == grid.Indeterminate
-		if !again {
+		if again := c.note(err); !again {
 			return nil, err
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err
 		}
 		select {
 		case <-changed:
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil, gaveUp(last, readOnly)
+			return nil, c.gaveUp(err)
 		}
 	}
+}
+
+// prepare makes the call ready for the next attempt.
+func (c *invocation) prepare(low uint64, now time.Time) {
+	c.wait = c.until.Sub(now)
+	if c.req.Client != "" {
+		c.req.Low, c.req.Again = low, c.unknown != nil
+	}
+}
+
+// note takes what an attempt returned, and reports whether there is to be another.
+func (c *invocation) note(err error) bool {
+	switch grid.KindOf(err) {
+	case grid.Retryable:
+		return !errors.Is(err, grid.ErrBusy) || time.Now().Before(c.until)
+	case grid.Indeterminate:
+		c.unknown = err
+		return true
+	}
+	return false
+}
+
+// gaveUp is the error of a call whose time is over. It is retryable only if no attempt can have run, or for an operation that only reads.
+func (c *invocation) gaveUp(last error) error {
+	switch {
+	case c.req.Client == "" && c.unknown != nil:
+		return fmt.Errorf("%w: %v", grid.ErrNotReady, c.unknown)
+	case c.unknown != nil:
+		return c.unknown
+	}
+	return last
 }
 
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -53,15 +99,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, invokeBudget)
 }
 
-// gaveUp is the error of a call that ended before it succeeded: it did not run, or only read.
-func gaveUp(last error, readOnly bool) error {
-	if readOnly && grid.KindOf(last) != grid.Retryable {
-		return fmt.Errorf("%w: %v", grid.ErrNotReady, last)
-	}
-	return last
-}
-
-func (h *Host) invokeOnce(ctx context.Context, s *grid.State, p grid.PartitionID, op []byte) ([]byte, error) {
+func (h *Host) invokeOnce(ctx context.Context, s *grid.State, p grid.PartitionID, c call) ([]byte, error) {
 	if !s.Formed() {
 		return nil, grid.ErrNotJoined
 	}
@@ -75,9 +113,9 @@ func (h *Host) invokeOnce(ctx context.Context, s *grid.State, p grid.PartitionID
 		}
 		return nil, grid.ErrNotReady
 	case h.cfg.Self:
-		return h.wait(ctx, p, op)
+		return h.wait(ctx, p, c)
 	default:
-		return h.request(ctx, primary, wire.Invoke, encode(invokeMsg{Partition: p, Op: op}))
+		return h.request(ctx, primary, wire.Invoke, encode(invokeMsg{Partition: p, Op: c.op, Request: c.req, Wait: c.wait}))
 	}
 }
 

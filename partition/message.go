@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"time"
 
 	"gridnode/grid"
 	"gridnode/grid/pack"
@@ -52,6 +53,7 @@ type copyMsg struct {
 	Seq       uint64
 	Last      grid.Epoch
 	Piece, Of int
+	Calls     bool // Data is a part of the table of calls, else of the store's content
 	Data      []byte
 }
 
@@ -67,6 +69,8 @@ type copiedMsg struct {
 type invokeMsg struct {
 	Partition grid.PartitionID
 	Op        []byte
+	Request   Request       // of a call that writes
+	Wait      time.Duration // how long it may wait at the primary for what it needs
 }
 
 // invokeManyMsg asks a member to run one operation on several partitions whose primary it should be.

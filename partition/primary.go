@@ -14,40 +14,84 @@ const (
 	proposeAgain  = time.Second
 	drainFor      = 2 * time.Second
 	maxWaiters    = 1 << 16
+	forgetEvery   = time.Second
 	sendBatch     = 256     // effects in one message ...
 	sendBytes     = 1 << 20 // ... and their bytes, at least one effect
 	requireWithin = 256     // a joiner this close behind is waited for from then on
 )
 
 // execute runs an operation, if this member is the serving primary; done is called once, when the answer may leave.
-func (r *replica) execute(op []byte, now time.Time, done func([]byte, error)) {
-	r.do(func() {
-		if err := r.mayServe(); err != nil {
-			r.answer(done, nil, err)
-			return
-		}
-		v := MakeVersion(r.row.Epoch, r.seq()+1)
-		out := r.store.Execute(op, v, now)
-		if out.Err == nil && out.Effect != nil {
-			r.replicate(out.Effect, v, now)
-			r.waiters = append(r.waiters, waiter{v.Seq(), true, out.Reply, nil, done})
-			r.advance()
-			return
-		}
-		if out.Sees > r.committed {
-			r.waiters = append(r.waiters, waiter{min(out.Sees, r.seq()), false, out.Reply, out.Err, done})
-			return
-		}
-		// The lease is asked after the read: at that moment no other primary can have answered anything newer.
-		if !r.env.leased() {
-			r.answer(done, nil, grid.ErrNoLease)
-			return
-		}
-		r.answer(done, out.Reply, out.Err)
-	})
+func (r *replica) execute(c call, now time.Time, done func([]byte, error)) {
+	r.do(func() { r.run(c, now, done) })
 }
 
-func (r *replica) mayServe() error {
+func (r *replica) run(c call, now time.Time, done func([]byte, error)) {
+	if err := r.mayServe(c.req); err != nil {
+		r.answer(done, nil, err)
+		return
+	}
+	if c.req.Client != "" {
+		if k, err := r.calls.find(c.req); k != nil || err != nil {
+			r.repeat(k, err, done)
+			return
+		}
+	}
+	v := MakeVersion(r.row.Epoch, r.seq()+1)
+	out := r.store.Execute(c.op, v, now)
+	if out.Wait != "" {
+		r.park(out.Wait, c, now, done)
+		return
+	}
+	if e, ok := c.effect(out, v); ok {
+		r.replicate(e, now)
+		r.waiters = append(r.waiters, waiter{e.Seq, true, out.Reply, out.Err, done})
+		r.advance()
+		return
+	}
+	if out.Sees > r.committed {
+		r.waiters = append(r.waiters, waiter{min(out.Sees, r.seq()), false, out.Reply, out.Err, done})
+		return
+	}
+	// The lease is asked after the read: at that moment no other primary can have answered anything newer.
+	if !r.env.leased() {
+		r.answer(done, nil, grid.ErrNoLease)
+		return
+	}
+	r.answer(done, out.Reply, out.Err)
+}
+
+// effect is what an operation makes: what it does to the data, and what it returned. A call that is sent again leaves its outcome even if it
+// did nothing: the first sending may arrive yet, and must find that the call is over.
+func (c call) effect(out Outcome, v Version) (Effect, bool) {
+	e := Effect{Seq: v.Seq(), Epoch: v.Epoch()}
+	if out.Err == nil {
+		e.Data = out.Effect
+	}
+	if c.req.Client == "" {
+		return e, e.Data != nil
+	}
+	if e.Data == nil && (!c.req.Again || out.Err != nil && grid.KindOf(out.Err) != grid.Definite) {
+		return e, false
+	}
+	e.Outcome = &outcome{Client: c.req.Client, Seq: c.req.Seq, Low: c.req.Low, Reply: out.Reply}
+	if out.Err != nil {
+		e.Outcome.Reply, e.Outcome.Failed = nil, wire.AppendError(nil, out.Err)
+	}
+	return e, true
+}
+
+// repeat answers a call that has been made before as it was answered then, once that is committed.
+func (r *replica) repeat(k *kept, err error, done func([]byte, error)) {
+	if err != nil {
+		r.answer(done, nil, err)
+		return
+	}
+	reply, err := k.result()
+	r.waiters = append(r.waiters, waiter{k.at, true, reply, err, done})
+	r.advance()
+}
+
+func (r *replica) mayServe(q Request) error {
 	switch {
 	case r.row.Lost:
 		return grid.ErrPartitionLost
@@ -59,18 +103,20 @@ func (r *replica) mayServe() error {
 		return grid.ErrNoLease
 	case len(r.waiters) >= maxWaiters:
 		return grid.ErrOverloaded
+	case q.Client != "" && !r.env.isMember(q.Client):
+		return grid.ErrNotJoined // what it called before may be forgotten
 	}
 	return nil
 }
 
-// replicate numbers an effect, applies it here and sends it to all who are to have it.
-func (r *replica) replicate(data []byte, v Version, now time.Time) {
+// replicate applies a new effect here and sends it to all who are to have it.
+func (r *replica) replicate(e Effect, now time.Time) {
 	_, prev := r.log.last()
-	e := Effect{Seq: v.Seq(), Epoch: r.row.Epoch, Data: data}
-	if err := r.store.Apply(data, v, now); err != nil {
+	woken, err := r.apply(e, r.pin(), now)
+	if err != nil {
 		panic("partition: an effect that this member made does not apply: " + err.Error())
 	}
-	r.log.add(e, r.pin())
+	r.woken = append(r.woken, woken...)
 	var body []byte
 	for m, p := range r.peers {
 		if p.copy != nil || p.acked+1 < e.Seq && p.joining && !p.required {
@@ -179,8 +225,8 @@ func (r *replica) missing(m grid.MemberID, p *peer, msg ackMsg, now time.Time) {
 func (r *replica) sendEffects(m grid.MemberID, prev grid.Epoch, list []Effect) {
 	for sent := 0; len(list) > 0 && sent < 4; sent++ { // the rest follows when these are acknowledged
 		n, bytes := 0, 0
-		for n < len(list) && n < sendBatch && (n == 0 || bytes+len(list[n].Data) <= sendBytes) {
-			bytes += len(list[n].Data)
+		for n < len(list) && n < sendBatch && (n == 0 || bytes+list[n].size() <= sendBytes) {
+			bytes += list[n].size()
 			n++
 		}
 		r.env.send(m, wire.Effects, encode(effectsMsg{Partition: r.id, Epoch: r.row.Epoch, Prev: prev, Effects: list[:n]}))
@@ -222,6 +268,10 @@ func (r *replica) sendTail(m grid.MemberID, p *peer, now time.Time) {
 // tick is called often; it repeats what was not answered and gives up on who stays silent.
 func (r *replica) tick(now time.Time) {
 	r.do(func() {
+		if now.Sub(r.forgotAt) >= forgetEvery {
+			r.forgotAt = now
+			r.calls.forget(r.env.isMember, now)
+		}
 		if !r.isPrimary() {
 			return
 		}
@@ -241,7 +291,8 @@ func (r *replica) tick(now time.Time) {
 				r.env.propose(grid.ReplicaChange{Op: grid.OpDrop, Partition: r.id, Epoch: r.row.Epoch, Member: m})
 			}
 		}
-		r.expire(now)
+		r.housekeep(now)
+		r.overPark(now)
 		if d := r.drain; d != nil && now.After(d.until) {
 			r.drain = nil
 		}
@@ -258,13 +309,13 @@ func (r *replica) overdue(p *peer, now time.Time) bool {
 	return true
 }
 
-// expire replicates the removal of entries whose time is over. Nobody waits for it.
-func (r *replica) expire(now time.Time) {
-	if r.mayServe() != nil {
+// housekeep replicates the end of what is over. Nobody waits for it.
+func (r *replica) housekeep(now time.Time) {
+	if r.mayServe(Request{}) != nil {
 		return
 	}
-	if effect := r.store.Expired(now); effect != nil {
-		r.replicate(effect, MakeVersion(r.row.Epoch, r.seq()+1), now)
+	if data := r.store.Over(now, r.env.isMember); data != nil {
+		r.replicate(Effect{Seq: r.seq() + 1, Epoch: r.row.Epoch, Data: data}, now)
 	}
 }
 

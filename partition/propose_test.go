@@ -30,7 +30,7 @@ func TestPrimary_ProposesAgainWhatWasLost(t *testing.T) {
 			if op == grid.OpAdd {
 				r.copied("c", copiedMsg{Epoch: 1, ID: r.peers["c"].copy.id, Next: len(r.peers["c"].copy.pieces)}, now)
 			} else {
-				r.execute([]byte("inc"), now, func([]byte, error) {}) // b never acknowledges it
+				r.execute(call{op: []byte("inc")}, now, func([]byte, error) {}) // b never acknowledges it
 			}
 			for range 200 {
 				now = now.Add(tickEvery)

@@ -54,9 +54,15 @@ type outCopy struct {
 	id     uint64
 	seq    uint64
 	last   grid.Epoch
-	pieces [][]byte
+	pieces []piece
 	next   int // pieces acknowledged
 	sent   int // pieces sent
+}
+
+// piece is a part of a full copy: of the store's content, or of the table of calls.
+type piece struct {
+	calls bool
+	data  []byte
 }
 
 // inCopy is a full copy being received; it is staged beside the old data.
@@ -64,7 +70,8 @@ type inCopy struct {
 	from  grid.MemberID
 	id    uint64
 	next  int
-	store Store // nil once it has been swapped in
+	store Store // nil, like calls, once it has been swapped in
+	calls *outcomes
 }
 
 // waiter is an answer that waits for the commit of seq.
@@ -86,6 +93,7 @@ type replica struct {
 	mu    sync.Mutex // guards all below; held for short, never across anything that waits
 	due   []func()   // answers to run after mu is released
 	store Store
+	calls *outcomes
 	log   ring
 	known grid.Epoch     // highest epoch met, in the table or in a message
 	row   grid.Partition // newest row of the table that was learned
@@ -99,9 +107,12 @@ type replica struct {
 	committed uint64
 	peers     map[grid.MemberID]*peer
 	need      map[grid.MemberID]bool // takeover: to be sealed
-	waiters   []waiter               // in order of seq
+	waiters   []waiter               // in the order of their coming
+	parked    []parked               // in the order of their coming
+	woken     []string               // what parked operations wait for and effects of this turn have brought
 	drain     *draining
 	copies    uint64 // numbers outgoing copies
+	forgotAt  time.Time
 	askedAt   time.Time
 	startedAt time.Time // of the takeover
 }
@@ -114,13 +125,14 @@ type draining struct {
 }
 
 func newReplica(id grid.PartitionID, self grid.MemberID, e env) *replica {
-	return &replica{id: id, self: self, env: e, store: e.newStore()}
+	return &replica{id: id, self: self, env: e, store: e.newStore(), calls: newOutcomes()}
 }
 
 // do runs f under the lock and then, without it, the answers that became due.
 func (r *replica) do(f func()) {
 	r.mu.Lock()
 	f()
+	r.wake()
 	due := r.due
 	r.due = nil
 	r.mu.Unlock()
@@ -157,12 +169,15 @@ func (r *replica) stepDown() {
 			r.answer(w.done, nil, grid.ErrNotPrimary)
 		}
 	}
-	r.phase, r.waiters, r.peers, r.need, r.drain, r.reign = follower, nil, nil, nil, nil, 0
+	for _, p := range r.parked {
+		r.answer(p.done, nil, grid.ErrNotPrimary)
+	}
+	r.phase, r.waiters, r.parked, r.peers, r.need, r.drain, r.reign = follower, nil, nil, nil, nil, nil, 0
 }
 
 // wipe forgets all data: it was never this replica's, or is worth nothing any more.
 func (r *replica) wipe() {
-	r.store = r.env.newStore()
+	r.store, r.calls = r.env.newStore(), newOutcomes()
 	r.log.reset(0, 0)
 	r.in, r.ackAt, r.acked = nil, 0, 0
 }

@@ -8,11 +8,20 @@ const (
 	ringBytes   = 1 << 20
 )
 
-// Effect is one applied effect as it travels: its number, the epoch in which it was made, and the data.
+// Effect is one applied effect as it travels: its number, the epoch in which it was made, the data, and what the call that made it returned.
+// Without data it only says what a call returned.
 type Effect struct {
-	Seq   uint64
-	Epoch grid.Epoch
-	Data  []byte
+	Seq     uint64
+	Epoch   grid.Epoch
+	Data    []byte
+	Outcome *outcome
+}
+
+func (e *Effect) size() int {
+	if e.Outcome == nil {
+		return len(e.Data)
+	}
+	return len(e.Data) + e.Outcome.size()
 }
 
 // ring holds the newest effects of a replica in order, without gaps, after a base: the effect (or the birth) before the oldest one kept.
@@ -40,12 +49,12 @@ func (r *ring) last() (uint64, grid.Epoch) {
 // add appends an effect and forgets the oldest beyond the bounds; those above pin are kept whatever the bounds.
 func (r *ring) add(e Effect, pin uint64) {
 	r.list = append(r.list, e)
-	r.bytes += len(e.Data)
+	r.bytes += e.size()
 	drop := 0
 	for drop < len(r.list) && (len(r.list)-drop > ringEntries || r.bytes > ringBytes) && r.list[drop].Seq <= pin {
-		r.bytes -= len(r.list[drop].Data)
+		r.bytes -= r.list[drop].size()
 		r.base, r.baseEpoch = r.list[drop].Seq, r.list[drop].Epoch
-		r.list[drop].Data = nil
+		r.list[drop].Data, r.list[drop].Outcome = nil, nil
 		drop++
 	}
 	r.list = r.list[drop:]

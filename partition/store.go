@@ -1,16 +1,22 @@
 package partition
 
-import "time"
+import (
+	"time"
+
+	"gridnode/grid"
+)
 
 // Store holds one replica's data and knows what operations mean. A replica calls it under its own lock, never from two goroutines at once.
 // now is a reading of the monotonic clock.
 type Store interface {
 	// Execute decides an operation and changes nothing. v is the version that its writes will have.
 	Execute(op []byte, v Version, now time.Time) Outcome
-	// Apply does an effect, on the primary and on backups alike, in the order of their versions. The effect may be kept, not changed.
-	Apply(effect []byte, v Version, now time.Time) error
-	// Expired returns an effect that removes entries whose time is over, at most a bounded number, or nil.
-	Expired(now time.Time) []byte
+	// Apply does an effect, on the primary and on backups alike, in the order of their versions. The effect may be kept, not changed. It
+	// returns what the effect has made come true of what operations wait for: see [Outcome.Wait].
+	Apply(effect []byte, v Version, now time.Time) (woken []string, err error)
+	// Over returns an effect that ends what is over, at most a bounded number of things, or nil: entries whose time has passed, and what
+	// belongs to members that are gone.
+	Over(now time.Time, isMember func(grid.MemberID) bool) []byte
 	// Snapshot returns the whole content in pieces of about size bytes each.
 	Snapshot(size int, now time.Time) [][]byte
 	// Restore adds one piece of a snapshot to a new, empty store.
@@ -24,4 +30,7 @@ type Outcome struct {
 	Effect []byte // what to apply everywhere; nil: the operation only read
 	// Sees is the sequence number of the newest write that the decision depended on, present or absent: the answer waits for its commit.
 	Sees uint64
+	// Wait, if set, says that the operation cannot be done now and what it waits for; all else is ignored. It is executed again once an
+	// effect has woken that.
+	Wait string
 }

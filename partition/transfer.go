@@ -57,9 +57,15 @@ func (r *replica) startCopy(m grid.MemberID, p *peer, now time.Time) {
 	}
 	seq, last := r.log.last()
 	r.copies++
-	pieces := r.store.Snapshot(pieceBytes, now)
+	var pieces []piece
+	for _, b := range r.store.Snapshot(pieceBytes, now) {
+		pieces = append(pieces, piece{data: b})
+	}
+	for _, b := range r.calls.snapshot(pieceBytes) {
+		pieces = append(pieces, piece{calls: true, data: b})
+	}
 	if len(pieces) == 0 {
-		pieces = [][]byte{nil}
+		pieces = []piece{{}}
 	}
 	p.copy = &outCopy{id: r.copies, seq: seq, last: last, pieces: pieces}
 	p.silent, p.sentAt = time.Time{}, time.Time{}
@@ -75,7 +81,7 @@ func (r *replica) pushCopy(m grid.MemberID, p *peer, now time.Time) {
 	for c.sent < len(c.pieces) && c.sent < c.next+copyWindow {
 		r.env.send(m, wire.Snapshot, encode(copyMsg{
 			Partition: r.id, Epoch: r.row.Epoch, Born: r.born, ID: c.id, Seq: c.seq, Last: c.last,
-			Piece: c.sent, Of: len(c.pieces), Data: c.pieces[c.sent],
+			Piece: c.sent, Of: len(c.pieces), Calls: c.pieces[c.sent].calls, Data: c.pieces[c.sent].data,
 		}))
 		c.sent++
 		p.sent(now)
@@ -123,11 +129,11 @@ func (r *replica) takePiece(from grid.MemberID, msg copyMsg, now time.Time) {
 			if msg.Piece != 0 || in != nil && in.from == from && in.id > msg.ID {
 				return
 			}
-			in = &inCopy{from: from, id: msg.ID, store: r.env.newStore()}
+			in = &inCopy{from: from, id: msg.ID, store: r.env.newStore(), calls: newOutcomes()}
 			r.in = in
 		}
 		if msg.Piece == in.next && in.store != nil {
-			if err := in.store.Restore(msg.Data, now); err != nil {
+			if err := in.take(msg, now); err != nil {
 				r.in = nil
 				r.env.event("copy refused", r.id, msg.Epoch, "error", err)
 				return
@@ -135,11 +141,18 @@ func (r *replica) takePiece(from grid.MemberID, msg copyMsg, now time.Time) {
 			in.next++
 		}
 		if in.next == msg.Of && in.store != nil {
-			r.store, r.born = in.store, msg.Born
+			r.store, r.calls, r.born = in.store, in.calls, msg.Born
 			r.log.reset(msg.Seq, msg.Last)
 			r.ackAt, r.acked = msg.Epoch, msg.Seq
-			in.store = nil // what is left of it answers pieces that come again
+			in.store, in.calls = nil, nil // what is left of it answers pieces that come again
 		}
 		r.env.send(from, wire.Copied, encode(copiedMsg{Partition: r.id, Epoch: msg.Epoch, ID: msg.ID, Next: in.next}))
 	})
+}
+
+func (in *inCopy) take(msg copyMsg, now time.Time) error {
+	if msg.Calls {
+		return in.calls.restore(msg.Data, now)
+	}
+	return in.store.Restore(msg.Data, now)
 }

@@ -13,5 +13,8 @@ func MakeVersion(e grid.Epoch, seq uint64) Version {
 	return Version(uint64(e)<<seqBits | seq&(1<<seqBits-1))
 }
 
+// Epoch is the epoch in which the write was made.
+func (v Version) Epoch() grid.Epoch { return grid.Epoch(v >> seqBits) }
+
 // Seq is the sequence number of the write.
 func (v Version) Seq() uint64 { return uint64(v) & (1<<seqBits - 1) }
