@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"gridnode/clientproto"
 	"gridnode/engine"
 	"gridnode/engine/catalog"
 	"gridnode/engine/config"
@@ -45,6 +46,7 @@ type life struct {
 	maps      *imap.Grid
 	engine    *engine.Service
 	http      *rest.Server
+	clients   *clientproto.Server
 	httpURL   string
 
 	ctx   context.Context // of run; for handlers
@@ -89,6 +91,10 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 	if err = l.newEngine(); err != nil {
 		return nil, err
 	}
+	l.clients = clientproto.New(clientproto.Config{
+		Self: self, ClusterName: n.cfg.ClusterName, View: l.cluster, Maps: l.maps, Listener: l.transport.ClientListener(),
+		Logger: l.component("clients"),
+	})
 	l.http, err = rest.New(rest.Config{
 		Listener: httpLn, Jobs: l.engine, Maps: restMaps{l.maps}, Grid: restGrid{l}, Logger: l.component("rest"),
 	})
@@ -209,7 +215,8 @@ func (l *life) run(ctx context.Context) error {
 	host := begin(base, "partitions", l.host.Run)
 	eng := begin(base, "engine", l.engine.Run)
 	door := begin(base, "rest", l.http.Run)
-	parts := []*part{door, eng, host, clu, net}
+	clients := begin(base, "clients", l.clients.Run)
+	parts := []*part{door, clients, eng, host, clu, net}
 
 	ready := begin(base, "ready", l.awaitReady)
 	var err error
@@ -227,9 +234,10 @@ func (l *life) run(ctx context.Context) error {
 	ready.stop()
 	stopAll(errStopped)
 	door.stop()
+	clients.stop()
 	eng.stop()
 	_ = l.calls.Wait()
-	for _, p := range parts[2:] {
+	for _, p := range parts[3:] {
 		p.stop()
 	}
 	return err

@@ -1,0 +1,262 @@
+package clientproto
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"gridnode/grid"
+)
+
+// What an authentication may come to.
+const (
+	authenticated     = 0
+	credentialsFailed = 1
+	versionMismatch   = 2
+)
+
+const mapService = "hz:impl:mapService"
+
+// handler does a request and returns the answer.
+type handler func(ctx context.Context, q *call) ([]byte, error)
+
+// authenticate takes the first request of a connection, which must say who the client is. An error ends the connection.
+func (c *conn) authenticate(q *call) error {
+	switch q.spec.id {
+	case 0x000100:
+	case 0x000200:
+		err := fail(codeAuthentication, "custom credentials are not supported: log in with user and password")
+		c.send(failure(q.m.correlation(), err))
+		return c.flushed(err)
+	default:
+		err := fail(codeAuthentication, "the first request must be an authentication, not %s", q.spec.name)
+		c.send(failure(q.m.correlation(), err))
+		return c.flushed(err)
+	}
+	s, _ := c.s.cfg.View.View()
+	self, ok := s.Member(c.s.cfg.Self)
+	if !ok || len(s.Partitions) == 0 {
+		err := fail(codeNotActive, "this member has not joined its cluster yet")
+		c.send(failure(q.m.correlation(), err))
+		return c.flushed(err)
+	}
+	status := c.judge(q)
+	e := q.answer()
+	e.byte(byte(status))
+	e.uuid(uuidOf(string(c.s.cfg.Self)))
+	e.byte(serializationVer)
+	e.int32(int32(len(s.Partitions)))
+	e.uuid(uuidOf(s.ClusterID))
+	e.bool(false) // no failover to another cluster
+	e.int32(-1)   // the lists of members and partitions come as events
+	e.int32(-1)
+	address(e, self.Address)
+	e.string(serverVersion)
+	e.null() // ports and token of thread-per-core
+	e.null()
+	for range 2 { // members, partitions: none here
+		e.open()
+		e.close()
+	}
+	e.raw(nil) // the owners of those partitions
+	e.open()   // pairs of texts
+	e.close()
+	c.send(e.bytes())
+	if status != authenticated {
+		return c.flushed(fmt.Errorf("client %q was refused", q.text("name")))
+	}
+	c.client, c.name, c.known = q.uuid("uuid"), q.text("name"), true
+	c.s.log.Info("client connected", "client", c.name, "type", q.text("type"), "version", q.text("clientVersion"), "from", c.raw.RemoteAddr())
+	return nil
+}
+
+// flushed gives the writer a moment to send the last message.
+func (c *conn) flushed(err error) error {
+	for range 50 {
+		c.mu.Lock()
+		n := len(c.out)
+		c.mu.Unlock()
+		if n == 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}
+
+func (c *conn) judge(q *call) int {
+	switch {
+	case q.text("cluster") != c.s.cfg.ClusterName:
+		c.s.log.Warn("client refused: another cluster's name", "client", q.text("name"), "cluster", q.text("cluster"), "from", c.raw.RemoteAddr())
+		return credentialsFailed
+	case c.s.cfg.Login != nil && !c.s.cfg.Login(q.text("user"), q.text("password")):
+		c.s.log.Warn("client refused: wrong credentials", "client", q.text("name"), "user", q.text("user"), "from", c.raw.RemoteAddr())
+		return credentialsFailed
+	case q.long("version") != serializationVer:
+		return versionMismatch
+	}
+	return authenticated
+}
+
+// address writes host:port as the protocol does.
+func address(e *encoder, hostport string) {
+	host, port, _ := net.SplitHostPort(hostport)
+	n, _ := strconv.Atoi(port)
+	e.open()
+	e.begin(0)
+	e.int32(int32(n))
+	e.string(host)
+	e.close()
+}
+
+func addClusterViewListener(_ context.Context, q *call) ([]byte, error) {
+	c := q.c
+	c.views.Store(q.m.correlation())
+	b, err := q.empty()
+	c.send(b)
+	s, _ := c.s.cfg.View.View()
+	c.send(membersView(s, q.m.correlation()))
+	c.send(partitionsView(s, q.m.correlation()))
+	return nil, err
+}
+
+// pushViews sends every registered client what has changed of the agreed state.
+func (s *Server) pushViews(ctx context.Context) error {
+	old := &grid.State{}
+	for {
+		state, changed := s.cfg.View.View()
+		members, partitions := !sameMembers(old, state), !samePrimaries(old, state)
+		if members || partitions {
+			s.push(state, members, partitions)
+		}
+		old = state
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (s *Server) push(state *grid.State, members, partitions bool) {
+	s.mu.Lock()
+	conns := slices.Collect(maps.Keys(s.conns))
+	s.mu.Unlock()
+	for _, c := range conns {
+		id := c.views.Load()
+		if id == 0 {
+			continue
+		}
+		if members {
+			c.send(membersView(state, id))
+		}
+		if partitions {
+			c.send(partitionsView(state, id))
+		}
+	}
+}
+
+// shown reports whether clients are told of the member.
+func shown(m grid.Member) bool { return m.State != grid.Joining }
+
+func sameMembers(a, b *grid.State) bool {
+	same := func(x, y grid.Member) bool { return x.ID == y.ID && shown(x) == shown(y) }
+	return slices.EqualFunc(a.Members, b.Members, same)
+}
+
+func samePrimaries(a, b *grid.State) bool {
+	same := func(x, y grid.Partition) bool { return x.Primary() == y.Primary() }
+	return slices.EqualFunc(a.Partitions, b.Partitions, same)
+}
+
+// membersView tells a client who the members are. Its version is the number of agreed changes, which is the same on all members.
+func membersView(s *grid.State, id uint64) []byte {
+	e := newEvent(0x000302, id, -1)
+	e.int32(int32(s.Index))
+	e.open()
+	for _, m := range s.Members {
+		if !shown(m) {
+			continue
+		}
+		e.open()
+		e.begin(0)
+		e.uuid(uuidOf(string(m.ID)))
+		e.bool(!m.Has(grid.RoleData))
+		address(e, m.Address)
+		e.open() // attributes
+		for _, k := range slices.Sorted(maps.Keys(m.Attributes)) {
+			e.string(k)
+			e.string(m.Attributes[k])
+		}
+		e.close()
+		e.open() // version
+		e.begin(0)
+		e.byte(5)
+		e.byte(5)
+		e.byte(0)
+		e.close()
+		e.open() // addresses of other kinds: none
+		e.close()
+		e.close()
+	}
+	e.close()
+	return e.bytes()
+}
+
+// partitionsView tells a client which member is primary of which partitions.
+func partitionsView(s *grid.State, id uint64) []byte {
+	owned := map[grid.MemberID][]int32{}
+	var owners []grid.MemberID
+	for i := range s.Partitions {
+		m := s.Partitions[i].Primary()
+		if m == "" {
+			continue
+		}
+		if owned[m] == nil {
+			owners = append(owners, m)
+		}
+		owned[m] = append(owned[m], int32(i))
+	}
+	e := newEvent(0x000303, id, -1)
+	e.int32(int32(s.Index))
+	e.open()
+	for _, m := range owners {
+		e.begin(0)
+		for _, p := range owned[m] {
+			e.int32(p)
+		}
+	}
+	e.close()
+	e.begin(0)
+	for _, m := range owners {
+		e.uuid(uuidOf(string(m)))
+	}
+	return e.bytes()
+}
+
+func createProxy(_ context.Context, q *call) ([]byte, error) {
+	if s := q.text("service"); s != mapService {
+		return nil, fail(codeUnsupported, "%s %q: of Hazelcast's structures only maps are supported", s, q.text("name"))
+	}
+	return q.empty()
+}
+
+func empty(_ context.Context, q *call) ([]byte, error) { return q.empty() }
+
+// registered answers a registration whose events never come, for what they tell does not happen here.
+func registered(_ context.Context, q *call) ([]byte, error) {
+	e := q.answer()
+	e.uuid(newUUID())
+	return e.bytes(), nil
+}
+
+// deregistered answers the end of one.
+func deregistered(_ context.Context, q *call) ([]byte, error) {
+	e := q.answer()
+	e.bool(true)
+	return e.bytes(), nil
+}

@@ -1,0 +1,211 @@
+package clientproto
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// conn is one connection of a client.
+type conn struct {
+	s   *Server
+	raw net.Conn
+
+	client   uuidValue // set by authentication, before any other request runs
+	name     string
+	known    bool // authenticated
+	inFlight chan struct{}
+
+	views atomic.Uint64 // correlation id of the registration for views; 0: none
+
+	mu     sync.Mutex // guards what follows
+	out    []byte     // messages that no write has taken yet
+	closed bool
+	wake   chan struct{} // holds one token when there is something to write
+}
+
+func newConn(s *Server, raw net.Conn) *conn {
+	return &conn{s: s, raw: raw, inFlight: make(chan struct{}, maxInFlight), wake: make(chan struct{}, 1)}
+}
+
+// serve reads requests until the connection ends. Each runs on a goroutine of its own: one that waits, for a lock say, holds up no other.
+func (c *conn) serve(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
+	defer stop()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		c.write(ctx)
+		cancel()
+	})
+	err := c.read(ctx, &wg)
+	cancel()
+	wg.Wait()
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		c.s.log.Debug("client connection ended", "client", c.name, "from", c.raw.RemoteAddr(), "error", err)
+	}
+}
+
+func (c *conn) read(ctx context.Context, wg *sync.WaitGroup) error {
+	in := bufio.NewReaderSize(c.raw, readAtOnce)
+	_ = c.raw.SetReadDeadline(time.Now().Add(authTimeout))
+	for {
+		limit := maxMessage
+		if !c.known {
+			limit = beforeAuth
+		} else {
+			_ = c.raw.SetReadDeadline(time.Now().Add(silentFor))
+		}
+		m, err := readMessage(in, limit)
+		if err != nil {
+			return err
+		}
+		q, err := newCall(c, m)
+		if err != nil {
+			c.send(failure(m.correlation(), err))
+			if !c.known {
+				return err
+			}
+			continue
+		}
+		if !c.known {
+			if err := c.authenticate(q); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case c.inFlight <- struct{}{}:
+			wg.Go(func() {
+				defer func() { <-c.inFlight }()
+				q.run(ctx)
+			})
+		default:
+			c.send(failure(m.correlation(), fail(codeOverload, "more than %d requests of this connection are under way", maxInFlight)))
+		}
+	}
+}
+
+// send hands a message to the writer. A client that does not take what it asked for is cut off.
+func (c *conn) send(b []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	if len(c.out)+len(b) > maxUnsent && len(c.out) > 0 {
+		c.closed = true
+		c.s.log.Warn("client cut off: it does not read", "client", c.name, "from", c.raw.RemoteAddr(), "bytes", len(c.out))
+		_ = c.raw.Close()
+		return
+	}
+	c.out = append(c.out, b...)
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write sends what has come up since the last write in one go.
+func (c *conn) write(ctx context.Context) {
+	var spare []byte
+	for {
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		b := c.out
+		c.out = spare[:0]
+		c.mu.Unlock()
+		if _, err := c.raw.Write(b); err != nil {
+			return
+		}
+		if spare = b; cap(spare) > 1<<20 {
+			spare = nil
+		}
+	}
+}
+
+// call is one request.
+type call struct {
+	c    *conn
+	m    message
+	spec *spec
+	args []any
+}
+
+// newCall reads a request. Its error is for the client, who goes on: the frames of the message were whole.
+func newCall(c *conn, m message) (*call, error) {
+	s := specs[m.kind()]
+	if s == nil {
+		return nil, fail(codeUnsupported, "message type %#06x is not supported", m.kind())
+	}
+	args, err := parse(s, m)
+	if err != nil {
+		return nil, err
+	}
+	return &call{c: c, m: m, spec: s, args: args}, nil
+}
+
+func (q *call) run(ctx context.Context) {
+	h := handlers[q.spec.id]
+	if h == nil {
+		q.c.send(failure(q.m.correlation(), fail(codeUnsupported, "%s is not supported", q.spec.name)))
+		return
+	}
+	b, err := h(ctx, q)
+	if err != nil {
+		b = failure(q.m.correlation(), err)
+	}
+	q.c.send(b)
+}
+
+// answer begins the answer.
+func (q *call) answer() *encoder { return newAnswer(q.spec.id+1, q.m.correlation()) }
+
+// empty is the answer that says no more than that it was done.
+func (q *call) empty() ([]byte, error) { return q.answer().bytes(), nil }
+
+func (q *call) field(name string) any {
+	for i, f := range q.spec.fields {
+		if f.name == name {
+			return q.args[i]
+		}
+	}
+	panic(fmt.Sprintf("clientproto: %s has no field %s", q.spec.name, name))
+}
+
+// The accessors return the zero value for a field that is null or was not sent.
+
+func (q *call) long(name string) int64 {
+	v, _ := q.field(name).(int64)
+	return v
+}
+
+func (q *call) text(name string) string {
+	v, _ := q.field(name).(string)
+	return v
+}
+
+func (q *call) data(name string) data {
+	v, _ := q.field(name).(data)
+	return v
+}
+
+func (q *call) list(name string) []data {
+	v, _ := q.field(name).([]data)
+	return v
+}
+
+func (q *call) uuid(name string) uuidValue {
+	v, _ := q.field(name).(uuidValue)
+	return v
+}

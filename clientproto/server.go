@@ -1,0 +1,138 @@
+package clientproto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gridnode/grid"
+	"gridnode/imap"
+)
+
+const (
+	maxConnections   = 4096
+	beforeAuth       = 1 << 10 // bytes of a message from somebody who is not known yet
+	authTimeout      = 5 * time.Second
+	maxMessage       = 64 << 20
+	maxInFlight      = 4096     // requests of one connection
+	maxUnsent        = 64 << 20 // bytes that wait for a client to take them
+	silentFor        = 5 * time.Minute
+	acceptPause      = 50 * time.Millisecond
+	requestBudget    = 60 * time.Second // of a request that does not say how long it wants to wait
+	serializationVer = 1
+	serverVersion    = "5.5.0" // of Hazelcast, whose protocol this is
+)
+
+// View is the newest agreed state that this member has applied, and a channel that is closed when it is superseded.
+type View interface {
+	View() (*grid.State, <-chan struct{})
+}
+
+// Config is what a [Server] needs. All fields are required but Login and Logger.
+type Config struct {
+	Self        grid.MemberID
+	ClusterName string
+	View        View
+	Maps        *imap.Grid
+	Listener    net.Listener // of streams whose first three bytes, CP2, are already read
+	// Login decides who may connect; nil lets everybody in who knows the cluster's name.
+	Login  func(user, password string) bool
+	Logger *slog.Logger
+}
+
+// Server serves clients.
+type Server struct {
+	cfg Config
+	log *slog.Logger
+
+	mu    sync.Mutex // guards conns
+	conns map[*conn]struct{}
+}
+
+// New returns a server that does not serve yet.
+func New(cfg Config) *Server {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}}
+}
+
+// Run serves until ctx ends, and returns when all connections are closed and what they had asked for is over.
+func (s *Server) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	stop := context.AfterFunc(ctx, func() { _ = s.cfg.Listener.Close() })
+	defer stop()
+	g.Go(func() error { return s.accept(ctx, g) })
+	g.Go(func() error { return s.pushViews(ctx) })
+	if err := g.Wait(); !errors.Is(err, context.Canceled) && context.Cause(ctx) == nil {
+		return err
+	}
+	return nil
+}
+
+func (s *Server) accept(ctx context.Context, g *errgroup.Group) error {
+	for {
+		raw, err := s.cfg.Listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("client listener: %w", err)
+			}
+			if !sleep(ctx, acceptPause) {
+				return nil
+			}
+			continue
+		}
+		c := newConn(s, raw)
+		if !s.add(c) {
+			s.log.Warn("client refused: too many connections", "from", raw.RemoteAddr(), "limit", maxConnections)
+			_ = raw.Close()
+			continue
+		}
+		g.Go(func() error {
+			defer s.remove(c)
+			c.serve(ctx)
+			return nil
+		})
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *Server) add(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) >= maxConnections {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	return true
+}
+
+func (s *Server) remove(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// Clients is the number of connections.
+func (s *Server) Clients() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
