@@ -47,7 +47,7 @@ func (c *conn) serve(ctx context.Context) {
 	err := c.read(ctx, &wg)
 	cancel()
 	wg.Wait()
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		c.s.log.Debug("client connection ended", "client", c.name, "from", c.raw.RemoteAddr(), "error", err)
 	}
 }
