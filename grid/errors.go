@@ -60,11 +60,14 @@ var (
 	ErrClosed        = &Error{33, Retryable, "this member is shutting down"}
 	ErrRefused       = &Error{34, Definite, "refused"}
 	ErrInternal      = &Error{35, Definite, "internal error"}
+	ErrMemory        = &Error{40, Definite, "out of memory for entries"}
+	ErrNotOwner      = &Error{41, Definite, "the lock has another owner, or none"}
 )
 
 var sentinels = []*Error{
 	ErrNotPrimary, ErrStaleEpoch, ErrNotReady, ErrUnreachable, ErrNoMaster, ErrNotMaster, ErrNoLease, ErrNotJoined, ErrOverloaded,
 	ErrPartitionLost, ErrBusy, ErrIndeterminate, ErrTooLarge, ErrBadMessage, ErrBadRequest, ErrClosed, ErrRefused, ErrInternal,
+	ErrMemory, ErrNotOwner,
 }
 
 // ErrorOf returns the sentinel of a wire code; an unknown code is ErrIndeterminate, the kind that claims nothing.

@@ -14,6 +14,13 @@ type Data []byte
 
 // The type ids in use. Source: Hazelcast's built-in serializers; the last two are ours, of the range that is free for users.
 const (
+	TypeByte   int32 = -3
+	TypeBool   int32 = -4
+	TypeShort  int32 = -6
+	TypeInt    int32 = -7
+	TypeLong   int32 = -8
+	TypeFloat  int32 = -9
+	TypeDouble int32 = -10
 	TypeString int32 = -11
 	TypeBytes  int32 = -12
 	TypeJSON   int32 = -130

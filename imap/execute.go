@@ -13,10 +13,14 @@ import (
 type execution struct {
 	s       *Store
 	version uint64 // that its writes will have
-	now     time.Time
+	now     moment
+	wall    time.Time // the same moment
 	sees    uint64
 	changes []change
 	purged  []ref // entries that were found expired
+	who     who
+	fence   uint64
+	wait    string // the lock that the operation has to wait for
 }
 
 // seeAll makes the answer depend on all that was written so far.
@@ -24,28 +28,31 @@ func (x *execution) seeAll() { x.sees = x.s.seqOf(x.version) - 1 }
 
 // look returns the entry, or nil if it is absent or expired, and notes what the answer depends on.
 func (x *execution) look(k ref) *record {
-	var r *record
-	if m := x.s.maps[k.Map]; m != nil {
-		r = m.records[string(k.Key)]
-	}
+	r := x.s.find(k.Map, string(k.Key))
 	if r == nil {
 		x.sees = max(x.sees, x.s.seqOf(x.s.removed)) // it may be absent because of the newest removal
 		return nil
 	}
 	x.sees = max(x.sees, x.s.seqOf(r.version))
-	if r.expired(x.now) {
+	if x.s.over(r, x.now) {
 		x.purged = append(x.purged, k)
 		return nil
 	}
 	return r
 }
 
-func (x *execution) found(k ref) entryReply {
-	e := entryReply{Map: k.Map, Key: k.Key}
-	if r := x.look(k); r != nil {
-		e.Value, e.Version, e.TTL = r.value, r.version, r.left(x.now)
+// get is look for one who reads the value.
+func (x *execution) get(k ref) entryReply {
+	r := x.look(k)
+	t := x.s.home.tally(k.Map)
+	t.gets.Add(1)
+	if r == nil {
+		t.misses.Add(1)
+	} else {
+		t.hits.Add(1)
+		x.s.touch(r, x.now)
 	}
-	return e
+	return x.reply(k, r)
 }
 
 func (x *execution) write(o op) (any, error) {
@@ -54,22 +61,51 @@ func (x *execution) write(o op) (any, error) {
 		return nil, fmt.Errorf("%w: a write without its part", grid.ErrBadMessage)
 	}
 	k := ref{Map: o.Map, Key: o.Key}
+	if !w.Evict {
+		if barred, err := x.barred(k); barred {
+			return nil, err
+		}
+	}
 	r := x.look(k)
 	var old []entryReply
 	if w.WantOld {
 		old = []entryReply{x.reply(k, r)}
 	}
-	if !holds(w, r) {
+	if !holds(w, r) || w.Evict && x.s.locked(k.Map, string(k.Key), x.now) {
 		return writeReply{Found: []entryReply{x.reply(k, r)}}, nil
 	}
 	if w.Remove {
 		if r != nil {
-			x.changes = append(x.changes, change{Map: o.Map, Key: o.Key, Remove: true})
+			x.remove(k, w.Evict)
 		}
 		return writeReply{Applied: r != nil, Found: old}, nil
 	}
-	x.changes = append(x.changes, change{Map: o.Map, Key: o.Key, Value: w.Value, TTL: w.TTL})
+	if w.Keep {
+		if r == nil {
+			return writeReply{}, nil
+		}
+		ttl := within(w.TTL, x.s.home.table.find(k.Map).TTL)
+		x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Kind: changeTTL, TTL: ttl, Idle: r.idle()})
+		return writeReply{Applied: true, Version: x.version, Found: old}, nil
+	}
+	x.put(k, w.Value, w.TTL, w.Idle)
 	return writeReply{Applied: true, Version: x.version, Found: old}, nil
+}
+
+// put gives an entry a value, with the map's defaults where nothing was asked for: also over an entry that had times of its own.
+func (x *execution) put(k ref, value []byte, ttl, idle time.Duration) {
+	cfg := x.s.home.table.find(k.Map)
+	x.changes = append(x.changes, change{
+		Map: k.Map, Key: k.Key, Value: value, TTL: within(ttl, cfg.TTL), Idle: within(idle, cfg.MaxIdle),
+	})
+}
+
+func (x *execution) remove(k ref, evict bool) {
+	c := change{Map: k.Map, Key: k.Key, Remove: true}
+	if evict {
+		c.Cause = causeEvicted
+	}
+	x.changes = append(x.changes, c)
 }
 
 func (x *execution) reply(k ref, r *record) entryReply {
@@ -100,10 +136,13 @@ func (x *execution) txn(t *txn) (any, error) {
 	if t == nil {
 		return nil, fmt.Errorf("%w: a transaction without its part", grid.ErrBadMessage)
 	}
+	if barred, err := x.txnBarred(t); barred {
+		return nil, err
+	}
 	found := make([]entryReply, len(t.If))
 	ok := true
 	for i, c := range t.If {
-		found[i] = x.found(c.Ref)
+		found[i] = x.reply(c.Ref, x.look(c.Ref))
 		ok = ok && found[i].Version == c.Version
 	}
 	if !ok {
@@ -111,14 +150,31 @@ func (x *execution) txn(t *txn) (any, error) {
 	}
 	for _, k := range t.Delete {
 		if x.look(k) != nil {
-			x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Remove: true})
+			x.remove(k, false)
 		}
 	}
 	for _, p := range t.Put {
-		p.Remove = false
-		x.changes = append(x.changes, p)
+		x.put(ref{Map: p.Map, Key: p.Key}, p.Value, p.TTL, p.Idle)
 	}
 	return writeReply{Applied: true, Version: x.version}, nil
+}
+
+// txnBarred is barred for all that a transaction would write.
+func (x *execution) txnBarred(t *txn) (bool, error) {
+	if x.s.held == 0 && x.fence == 0 {
+		return false, nil
+	}
+	for _, k := range t.Delete {
+		if barred, err := x.barred(k); barred {
+			return true, err
+		}
+	}
+	for _, p := range t.Put {
+		if barred, err := x.barred(ref{Map: p.Map, Key: p.Key}); barred {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // scan returns the entries behind o.Key in the order of their keys, as many as fit o.Limit. In that order an entry that is there
@@ -131,16 +187,19 @@ func (x *execution) scan(o op) scanReply {
 	}
 	keys := make([]string, 0, len(m.records))
 	for k, r := range m.records {
-		if (o.Key == nil || k > string(o.Key)) && !r.expired(x.now) {
+		if (o.Key == nil || k > string(o.Key)) && !x.s.over(r, x.now) {
 			keys = append(keys, k)
 		}
 	}
 	slices.Sort(keys)
 	size := 0
 	for i, k := range keys {
-		r := m.records[k]
-		rep.Entries = append(rep.Entries, entryReply{Map: o.Map, Key: []byte(k), Value: r.value, Version: r.version, TTL: r.left(x.now)})
-		if size += len(k) + len(r.value); size >= o.Limit && i < len(keys)-1 {
+		e := x.reply(ref{Map: o.Map, Key: []byte(k)}, m.records[k])
+		if o.Bare {
+			e.Value = nil
+		}
+		rep.Entries = append(rep.Entries, e)
+		if size += len(k) + len(e.Value); size >= o.Limit && i < len(keys)-1 {
 			rep.More = true
 			break
 		}
@@ -153,11 +212,14 @@ func (x *execution) effect() []byte {
 	for _, k := range x.purged {
 		again := slices.ContainsFunc(x.changes, func(c change) bool { return c.Map == k.Map && bytes.Equal(c.Key, k.Key) })
 		if !again {
-			x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Remove: true})
+			x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Remove: true, Cause: causeExpired})
 		}
 	}
 	if len(x.changes) == 0 {
 		return nil
+	}
+	for i := range x.changes {
+		x.s.home.tally(x.changes[i].Map).note(&x.changes[i])
 	}
 	return encode(effect{Changes: x.changes})
 }

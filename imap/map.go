@@ -3,7 +3,6 @@ package imap
 import (
 	"context"
 	"fmt"
-	"sort"
 	"time"
 
 	"gridnode/grid"
@@ -32,10 +31,16 @@ const (
 const scanPage = 512 << 10
 
 // Grid gives access to the maps. Its methods may be called at once. Errors are those of package grid: test them with grid.KindOf.
-type Grid struct{ inv Invoker }
+type Grid struct {
+	inv  Invoker
+	self grid.MemberID
+}
 
-// New returns a Grid on top of an invoker.
+// New returns a Grid on top of an invoker. It can take no locks.
 func New(inv Invoker) *Grid { return &Grid{inv: inv} }
+
+// NewAt is New for a member: locks that are taken through the Grid belong to it.
+func NewAt(inv Invoker, self grid.MemberID) *Grid { return &Grid{inv: inv, self: self} }
 
 // Map returns the map of that name. It exists as soon as it has an entry.
 func (g *Grid) Map(name string) *Map { return &Map{g: g, name: name} }
@@ -60,8 +65,10 @@ func (e Entry) Found() bool { return e.Version != 0 }
 
 // Map is one distributed map. All its operations are linearizable per key.
 type Map struct {
-	g    *Grid
-	name string
+	g     *Grid
+	name  string
+	owner Owner
+	fence uint64
 }
 
 // Name returns the map's name.
@@ -84,16 +91,31 @@ func (g *Grid) call(ctx context.Context, k Key, o op, readOnly bool) ([]byte, er
 	if !ok {
 		return nil, grid.ErrNotJoined
 	}
+	return g.ask(ctx, p, o, readOnly)
+}
+
+func (g *Grid) ask(ctx context.Context, p grid.PartitionID, o op, readOnly bool) ([]byte, error) {
 	if readOnly {
 		return g.inv.Read(ctx, p, encode(o))
 	}
-	return g.inv.Write(ctx, p, encode(o), 0)
+	return g.inv.Write(ctx, p, encode(o), patience(ctx))
+}
+
+// op returns an operation on this map.
+func (m *Map) op(kind opKind) op { return op{Kind: kind, Map: m.name, Who: m.who(), Fence: m.fence} }
+
+func (m *Map) checkName() error {
+	if m.name == "" || len(m.name) > MaxMapName {
+		return fmt.Errorf("%w: a map name has 1 to %d bytes, not %d", grid.ErrBadRequest, MaxMapName, len(m.name))
+	}
+	return nil
 }
 
 func (m *Map) check(k Key, value Data) error {
+	if err := m.checkName(); err != nil {
+		return err
+	}
 	switch {
-	case m.name == "" || len(m.name) > MaxMapName:
-		return fmt.Errorf("%w: a map name has 1 to %d bytes, not %d", grid.ErrBadRequest, MaxMapName, len(m.name))
 	case len(k.Data) < headLen:
 		return fmt.Errorf("%w: a key without type", grid.ErrBadRequest)
 	case len(k.Data) > MaxKey:
@@ -132,10 +154,12 @@ func (m *Map) write(ctx context.Context, k Key, w write) (WriteResult, error) {
 	if err := m.check(k, w.Value); err != nil {
 		return WriteResult{}, err
 	}
-	if w.TTL < 0 {
-		return WriteResult{}, fmt.Errorf("%w: a negative time to live", grid.ErrBadRequest)
+	if err := (Life{w.TTL, w.Idle}).check(); err != nil {
+		return WriteResult{}, err
 	}
-	b, err := m.g.call(ctx, k, op{Kind: opWrite, Map: m.name, Key: k.Data, Write: &w}, false)
+	o := m.op(opWrite)
+	o.Key, o.Write = k.Data, &w
+	b, err := m.g.call(ctx, k, o, false)
 	if err != nil {
 		return WriteResult{}, err
 	}
@@ -147,7 +171,8 @@ func (m *Map) write(ctx context.Context, k Key, w write) (WriteResult, error) {
 	return res, err
 }
 
-// Set gives the key a value. With ttl 0 it stays until removed.
+// Set gives the key a value. With ttl 0 it lives as long as the map's config says, with [Forever] until it is removed; that is so for all
+// writes.
 func (m *Map) Set(ctx context.Context, k Key, value Data, ttl time.Duration) (WriteResult, error) {
 	return m.write(ctx, k, write{Value: value, TTL: ttl})
 }
@@ -201,12 +226,20 @@ func (m *Map) Size(ctx context.Context) (int, error) {
 // Scan calls fn for every entry that is there throughout, exactly once, and for others at most once, partition by partition. It stops at
 // fn's first error, and fails if a partition cannot be read.
 func (m *Map) Scan(ctx context.Context, fn func(Entry) error) error {
+	return m.scan(ctx, op{Kind: opScan, Map: m.name, Limit: scanPage}, fn)
+}
+
+// ScanKeys is Scan without the values.
+func (m *Map) ScanKeys(ctx context.Context, fn func(Entry) error) error {
+	return m.scan(ctx, op{Kind: opScan, Map: m.name, Limit: scanPage, Bare: true}, fn)
+}
+
+func (m *Map) scan(ctx context.Context, page op, fn func(Entry) error) error {
 	type cursor struct {
 		p    grid.PartitionID
 		last []byte
 	}
 	var more []cursor
-	page := op{Kind: opScan, Map: m.name, Limit: scanPage}
 	take := func(p grid.PartitionID, reply []byte) error {
 		rep, err := decode[scanReply](reply)
 		if err != nil {
@@ -238,33 +271,4 @@ func (m *Map) Scan(ctx context.Context, fn func(Entry) error) error {
 		}
 	}
 	return nil
-}
-
-// Stats are the figures of one map.
-type Stats struct {
-	Name    string
-	Entries int
-	Bytes   int64 // of primary copies, with what an entry costs beside its key and value
-}
-
-// Stats returns the figures of all maps that have entries, ordered by name.
-func (g *Grid) Stats(ctx context.Context) ([]Stats, error) {
-	sum := map[string]*Stats{}
-	err := g.inv.InvokeAll(ctx, encode(op{Kind: opStats}), func(_ grid.PartitionID, reply []byte) error {
-		list, err := decode[[]mapStats](reply)
-		for _, m := range list {
-			if sum[m.Map] == nil {
-				sum[m.Map] = &Stats{Name: m.Map}
-			}
-			sum[m.Map].Entries += m.Entries
-			sum[m.Map].Bytes += m.Bytes
-		}
-		return err
-	})
-	out := make([]Stats, 0, len(sum))
-	for _, m := range sum {
-		out = append(out, *m)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
-	return out, err
 }

@@ -18,18 +18,55 @@ const (
 	opScan
 	opSize
 	opStats
+	opGetAll
+	opPutAll
+	opRemoveAll
+	opHas
+	opHasValue
+	opView
+	opClear
+	opLock
+	opProcess
 )
 
 // op is one operation on one partition.
 type op struct {
 	Kind  opKind
-	Map   string // of all kinds but opTxn, opGetMany, opStats
-	Key   []byte // opGet, opWrite; opScan: where to go on, nil from the start
+	Map   string // of all kinds but opTxn, opGetMany; opStats: all maps if empty
+	Key   []byte // opGet, opWrite, opHas, opView; opScan: where to go on, nil from the start
 	Write *write
 	Txn   *txn
-	Keys  []ref // opGetMany
-	Limit int   // opScan: bytes of one answer
+	Keys  []ref   // opGetMany
+	Limit int     // opScan: bytes of one answer
+	Bulk  *bulk   // opGetAll, opPutAll, opRemoveAll
+	Bare  bool    // opScan: keys without their values
+	Sweep sweep   // opClear
+	Value []byte  // opHasValue
+	Who   who     // of writes and opLock
+	Fence uint64  // of writes: the token of the lock that the key must be under; 0: any
+	Lock  *lockOp // opLock
+	Proc  *procOp // opProcess
 }
+
+// bulk names several entries of one map: by their keys, or what to put.
+type bulk struct {
+	Keys [][]byte
+	Put  []pair
+}
+
+type pair struct {
+	Key, Value []byte
+	TTL, Idle  time.Duration // as in write
+}
+
+// sweep says how a whole map is emptied.
+type sweep uint8
+
+const (
+	sweepClear   sweep = iota + 1 // all entries but locked ones
+	sweepEvict                    // the same, to save memory
+	sweepDestroy                  // all, and what else is kept of the map
+)
 
 // condKind is what a single write asks of the entry.
 type condKind uint8
@@ -49,8 +86,11 @@ type write struct {
 	Old     []byte
 	Remove  bool
 	Value   []byte
-	TTL     time.Duration // 0: no end
+	TTL     time.Duration // 0: the map's default; Forever: no end
 	WantOld bool
+	Idle    time.Duration // like TTL: how long the entry may go unread
+	Keep    bool          // the value stays, only the time to live changes
+	Evict   bool          // with Remove: to save memory; a locked entry stays
 }
 
 // ref names an entry within a partition.
@@ -70,13 +110,41 @@ type cond struct {
 	Version uint64 // 0: absent
 }
 
-// change is one step of an effect: the entry gets the value, or is removed.
+// changeKind is what a change does that neither puts nor removes one entry.
+type changeKind uint8
+
+const (
+	changeEntry  changeKind = iota // puts, or with Remove removes
+	changeTTL                      // gives the entry a new time to live
+	changeAccess                   // the entry was read, Age ago
+	changeSweep                    // removes all entries of the map but those of Keep
+	changeLock                     // sets or frees a lock
+	changeValue                    // gives an entry a new value, and leaves its life as it is
+)
+
+// cause says why an entry was removed.
+type cause uint8
+
+const (
+	causeRemoved cause = iota
+	causeExpired
+	causeEvicted
+	causeDestroyed
+)
+
+// change is one step of an effect: the entry gets the value, or is removed, or what Kind says.
 type change struct {
 	Map    string
 	Key    []byte
 	Remove bool
 	Value  []byte
 	TTL    time.Duration // from the moment of applying; 0: no end
+	Idle   time.Duration // how long it may go unread; 0: no end
+	Kind   changeKind
+	Cause  cause         // of Remove and changeSweep
+	Age    time.Duration // changeAccess
+	Keep   [][]byte      // changeSweep
+	Lock   *lockState    // changeLock
 }
 
 // effect is what an operation did. All its puts share one version, that of the effect.
@@ -105,14 +173,25 @@ type scanReply struct {
 	More    bool // entries follow behind the last of these
 }
 
-// mapStats are the figures of one map in one partition.
-type mapStats struct {
-	Map     string
-	Entries int
-	Bytes   int64
+// viewReply is what is known of an entry beside its value; the moments as milliseconds of the Unix epoch.
+type viewReply struct {
+	Entry                      entryReply
+	Cost                       int64
+	Hits                       uint64
+	Created, Updated, Accessed int64
+	Expires                    int64         // 0: never
+	TTL, Idle                  time.Duration // as they were set; 0: no end
 }
 
 func encode(v any) []byte {
+	switch w := v.(type) {
+	case op:
+		v = w.wire()
+	case *op:
+		v = w.wire()
+	case effect:
+		v = w.wire()
+	}
 	b, err := pack.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("imap: encode %T: %v", v, err)) // our own plain structs always encode

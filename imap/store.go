@@ -1,7 +1,6 @@
 package imap
 
 import (
-	"container/heap"
 	"fmt"
 	"time"
 
@@ -19,78 +18,44 @@ type Decision struct {
 	Wait   string
 }
 
-// entryOverhead is about what an entry costs beside the bytes of its key and value.
-const entryOverhead = 96
-
-// expireBatch bounds the entries that one effect of expiry removes.
-const expireBatch = 512
-
-type record struct {
-	value   []byte
-	version uint64
-	expires time.Time // zero: never
-}
-
-func (r *record) expired(now time.Time) bool { return !r.expires.IsZero() && !now.Before(r.expires) }
-
-func (r *record) left(now time.Time) time.Duration {
-	if r.expires.IsZero() {
-		return 0
-	}
-	return max(r.expires.Sub(now), 1)
-}
-
-type recordMap struct {
-	records map[string]*record
-	bytes   int64
-	timed   int // records that expire
-}
-
 // Store holds the entries of one partition, of all maps. It is not safe for use by several goroutines at once.
 type Store struct {
+	home    *Home
 	maps    map[string]*recordMap
-	due     dueHeap
+	timers  timers
 	removed uint64                      // newest version that removed anything
 	seqOf   func(version uint64) uint64 // sequence number of a version
+	base    time.Time                   // of moments
+	locks   map[string]map[string]*lock // that are held, by map and key
+	held    int                         // locks
+	woken   []string                    // by the effect that is being applied
+
+	// Of the primary only. All of it may be lost.
+	served   moment   // when it last answered
+	since    moment   // since when it does so without a pause
+	touches  []*timer // entries that were read; backups are to be told
+	toldAt   moment
+	lockedAt moment // when locks were looked at
 }
 
-// NewStore returns an empty store. seqOf maps a version to its sequence number in the partition.
-func NewStore(seqOf func(version uint64) uint64) *Store {
-	return &Store{maps: map[string]*recordMap{}, seqOf: seqOf}
-}
+// NewStore returns an empty store without configs. seqOf maps a version to its sequence number in the partition.
+func NewStore(seqOf func(version uint64) uint64) *Store { return NewHome(HomeConfig{}).NewStore(seqOf) }
 
-// Execute decides an operation and changes nothing.
-func (s *Store) Execute(raw []byte, version uint64, now time.Time) Decision {
-	o, err := decode[op](raw)
+// Execute decides an operation and changes no entry.
+func (s *Store) Execute(raw []byte, version uint64, at time.Time) Decision {
+	o, err := decodeOp(raw)
 	if err != nil {
 		return Decision{Err: err}
 	}
-	x := &execution{s: s, version: version, now: now}
-	var reply any
-	switch o.Kind {
-	case opGet:
-		reply = x.found(ref{Map: o.Map, Key: o.Key})
-	case opGetMany:
-		list := make([]entryReply, len(o.Keys))
-		for i, k := range o.Keys {
-			list[i] = x.found(k)
-		}
-		reply = list
-	case opWrite:
-		reply, err = x.write(o)
-	case opTxn:
-		reply, err = x.txn(o.Txn)
-	case opScan:
-		x.seeAll()
-		reply = x.scan(o)
-	case opSize:
-		x.seeAll()
-		reply = s.size(o.Map, now)
-	case opStats:
-		x.seeAll()
-		reply = s.stats(now)
-	default:
-		err = fmt.Errorf("%w: operation %d", grid.ErrBadMessage, o.Kind)
+	now := s.at(at)
+	s.serve(now)
+	x := &execution{s: s, version: version, now: now, wall: at, who: o.Who, fence: o.Fence}
+	reply, err := x.decide(o)
+	if x.wait != "" {
+		return Decision{Wait: x.wait}
+	}
+	if err == nil {
+		err = x.makeRoom()
 	}
 	if err != nil {
 		return Decision{Err: err, Sees: x.sees}
@@ -98,54 +63,141 @@ func (s *Store) Execute(raw []byte, version uint64, now time.Time) Decision {
 	return Decision{Reply: encode(reply), Effect: x.effect(), Sees: x.sees}
 }
 
-// Apply does an effect. Nothing waits for one yet, so none wakes anything.
-func (s *Store) Apply(raw []byte, version uint64, now time.Time) (woken []string, err error) {
-	e, err := decode[effect](raw)
+// decide runs the operation.
+func (x *execution) decide(o op) (any, error) {
+	switch o.Kind {
+	case opGet:
+		return x.get(ref{Map: o.Map, Key: o.Key}), nil
+	case opGetMany:
+		list := make([]entryReply, len(o.Keys))
+		for i, k := range o.Keys {
+			list[i] = x.get(k)
+		}
+		return list, nil
+	case opWrite:
+		return x.write(o)
+	case opTxn:
+		return x.txn(o.Txn)
+	case opScan:
+		x.seeAll()
+		return x.scan(o), nil
+	case opSize:
+		x.seeAll()
+		return x.s.count(o.Map, x.now), nil
+	case opStats:
+		x.seeAll()
+		return x.s.stats(o.Map, x.now), nil
+	case opHas:
+		return x.has(ref{Map: o.Map, Key: o.Key}), nil
+	case opHasValue:
+		x.seeAll()
+		return x.hasValue(o.Map, o.Value), nil
+	case opView:
+		return x.view(ref{Map: o.Map, Key: o.Key}), nil
+	case opGetAll, opPutAll, opRemoveAll:
+		return x.bulk(o)
+	case opClear:
+		return x.sweep(o)
+	case opLock:
+		return x.lock(o)
+	case opProcess:
+		return x.process(o)
+	}
+	return nil, fmt.Errorf("%w: operation %d", grid.ErrBadMessage, o.Kind)
+}
+
+// Apply does an effect, and returns what operations may wait for and need wait for no longer.
+func (s *Store) Apply(raw []byte, version uint64, at time.Time) (woken []string, err error) {
+	e, err := decode[wireEffect](raw)
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range e.Changes {
+	now := s.at(at)
+	for i := range e.Changes {
+		c := e.Changes[i].change()
+		s.apply(&c, version, now)
+	}
+	woken, s.woken = s.woken, nil
+	return woken, nil
+}
+
+func (s *Store) apply(c *change, version uint64, now moment) {
+	switch c.Kind {
+	case changeTTL:
+		s.retime(c, version, now)
+	case changeValue:
+		s.revalue(c, version, now)
+	case changeAccess:
+		s.access(c, now)
+	case changeLock:
+		s.setLock(c.Lock, now)
+	case changeSweep:
+		s.sweep(c)
+		s.removed = version
+	default:
 		if c.Remove {
 			s.remove(c.Map, string(c.Key))
 			s.removed = version
-			continue
+			return
 		}
-		rec := &record{value: c.Value, version: version}
-		if c.TTL > 0 {
-			rec.expires = now.Add(c.TTL)
+		r := &record{value: c.Value, version: version, created: now, updated: now, accessed: now}
+		key := string(c.Key)
+		if old := s.find(c.Map, key); old != nil {
+			r.created, r.hits = old.created, old.hits
 		}
-		s.put(c.Map, string(c.Key), rec)
+		r.limit(c.Map, key, c.TTL, c.Idle, now)
+		s.put(c.Map, key, r)
 	}
-	return nil, nil
 }
 
-func cost(key string, r *record) int64 { return int64(len(key) + len(r.value) + entryOverhead) }
+// find returns the record of a key, over or not, or nil.
+func (s *Store) find(name, key string) *record {
+	if m := s.maps[name]; m != nil {
+		return m.records[key]
+	}
+	return nil
+}
+
+// retime gives an entry a new time to live. The value stays, and what else is known of it.
+func (s *Store) retime(c *change, version uint64, now moment) {
+	key := string(c.Key)
+	old := s.find(c.Map, key)
+	if old == nil {
+		return
+	}
+	r := *old
+	r.version = version
+	r.limit(c.Map, key, c.TTL, c.Idle, now)
+	s.put(c.Map, key, &r)
+}
+
+// access notes when the primary served a read.
+func (s *Store) access(c *change, now moment) {
+	r := s.find(c.Map, string(c.Key))
+	if r == nil || r.timer == nil {
+		return
+	}
+	r.accessed = max(r.accessed, now.add(-c.Age))
+	r.timer.told = max(r.timer.told, r.accessed)
+}
 
 func (s *Store) put(name, key string, r *record) {
 	m := s.maps[name]
 	if m == nil {
-		m = &recordMap{records: map[string]*record{}}
+		m = &recordMap{records: map[string]*record{}, cfg: s.home.table.find(name), tally: s.home.tally(name)}
 		s.maps[name] = m
 	}
-	m.forget(key)
-	m.records[key] = r
-	m.bytes += cost(key, r)
-	if !r.expires.IsZero() {
-		m.timed++
-		heap.Push(&s.due, dueEntry{r.expires, name, key, r.version})
+	s.untimed(m.forget(key))
+	m.put(key, r)
+	if r.timer != nil {
+		s.timers.add(r.timer, s.end(r.timer))
 	}
 }
 
-func (m *recordMap) forget(key string) {
-	old := m.records[key]
-	if old == nil {
-		return
+func (s *Store) untimed(r *record) {
+	if r != nil && r.timer != nil {
+		s.timers.drop(r.timer)
 	}
-	m.bytes -= cost(key, old)
-	if !old.expires.IsZero() {
-		m.timed--
-	}
-	delete(m.records, key)
 }
 
 func (s *Store) remove(name, key string) {
@@ -153,13 +205,43 @@ func (s *Store) remove(name, key string) {
 	if m == nil {
 		return
 	}
-	m.forget(key)
+	s.untimed(m.forget(key))
 	if len(m.records) == 0 {
-		delete(s.maps, name) // Go maps do not give memory back while they live
+		delete(s.maps, name)
+		return
+	}
+	m.shrink()
+}
+
+// sweep empties a map. With nothing to keep it is dropped as a whole.
+func (s *Store) sweep(c *change) {
+	if c.Cause == causeDestroyed {
+		s.freeAll(c.Map)
+		defer s.home.forget(c.Map)
+	}
+	m := s.maps[c.Map]
+	if m == nil {
+		return
+	}
+	kept := map[string]*record{}
+	for _, k := range c.Keep {
+		if r := m.records[string(k)]; r != nil {
+			kept[string(k)] = r
+		}
+	}
+	m.tally.hold(-len(m.records), -m.bytes)
+	s.timers.without(c.Map, m.timed)
+	delete(s.maps, c.Map)
+	m.records, m.bytes = nil, 0
+	for k, r := range kept {
+		s.put(c.Map, k, r)
 	}
 }
 
-func (s *Store) size(name string, now time.Time) int {
+// size is the number of entries of a map.
+func (s *Store) size(name string, at time.Time) int { return s.count(name, s.at(at)) }
+
+func (s *Store) count(name string, now moment) int {
 	m := s.maps[name]
 	if m == nil {
 		return 0
@@ -167,100 +249,10 @@ func (s *Store) size(name string, now time.Time) int {
 	n := len(m.records)
 	if m.timed > 0 {
 		for _, r := range m.records {
-			if r.expired(now) {
+			if s.over(r, now) {
 				n--
 			}
 		}
 	}
 	return n
-}
-
-func (s *Store) stats(now time.Time) []mapStats {
-	out := make([]mapStats, 0, len(s.maps))
-	for name, m := range s.maps {
-		if n := s.size(name, now); n > 0 {
-			out = append(out, mapStats{Map: name, Entries: n, Bytes: m.bytes})
-		}
-	}
-	return out
-}
-
-// Over returns an effect that removes entries whose time is over, or nil.
-func (s *Store) Over(now time.Time, _ func(grid.MemberID) bool) []byte {
-	var e effect
-	for len(s.due) > 0 && len(e.Changes) < expireBatch && !now.Before(s.due[0].at) {
-		d := heap.Pop(&s.due).(dueEntry)
-		if m := s.maps[d.name]; m != nil {
-			if r := m.records[d.key]; r != nil && r.version == d.version {
-				e.Changes = append(e.Changes, change{Map: d.name, Key: []byte(d.key), Remove: true})
-			}
-		}
-	}
-	if len(e.Changes) == 0 {
-		return nil
-	}
-	return encode(e)
-}
-
-// Snapshot returns the content in pieces of about size bytes. Times are what is left of them.
-func (s *Store) Snapshot(size int, now time.Time) [][]byte {
-	var pieces [][]byte
-	var list []entryReply
-	bytes := 0
-	flush := func() {
-		if len(list) > 0 {
-			pieces = append(pieces, encode(list))
-			list, bytes = nil, 0
-		}
-	}
-	for name, m := range s.maps {
-		for key, r := range m.records {
-			list = append(list, entryReply{Map: name, Key: []byte(key), Value: r.value, Version: r.version, TTL: r.left(now)})
-			if bytes += len(name) + len(key) + len(r.value) + 24; bytes >= size {
-				flush()
-			}
-		}
-	}
-	flush()
-	return pieces
-}
-
-// Restore adds one piece of a snapshot.
-func (s *Store) Restore(piece []byte, now time.Time) error {
-	if len(piece) == 0 {
-		return nil
-	}
-	list, err := decode[[]entryReply](piece)
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		r := &record{value: e.Value, version: e.Version}
-		if e.TTL > 0 {
-			r.expires = now.Add(e.TTL)
-		}
-		s.put(e.Map, string(e.Key), r)
-	}
-	return nil
-}
-
-// dueEntry says when an entry expires, if it still has that version then.
-type dueEntry struct {
-	at        time.Time
-	name, key string
-	version   uint64
-}
-
-type dueHeap []dueEntry
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueEntry)) }
-func (h *dueHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	old[len(old)-1] = dueEntry{}
-	*h = old[:len(old)-1]
-	return x
 }

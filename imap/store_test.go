@@ -2,7 +2,6 @@ package imap
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ type bench struct {
 	s       *Store
 	version uint64
 	now     time.Time
+	woken   []string // by what try did
 }
 
 func newBench(t *testing.T) *bench {
@@ -57,6 +57,18 @@ func as[T any](t *testing.T, raw []byte) T {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// contentOf is all that a snapshot carries, by map and key.
+func contentOf(s *Store, at time.Time) map[string]copied {
+	now := s.at(at)
+	out := map[string]copied{}
+	for name, m := range s.maps {
+		for k, r := range m.records {
+			out[name+"/"+k] = r.copied(name, k, now)
+		}
+	}
+	return out
 }
 
 func TestStore_Conditions(t *testing.T) {
@@ -198,8 +210,8 @@ func TestStore_SnapshotAndPagedScan(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want, got := b.s.stats(b.now), c.s.stats(b.now); !reflect.DeepEqual(want, got) {
-		t.Errorf("restored: %+v, want %+v", got, want)
+	if diff := cmp.Diff(contentOf(b.s, b.now), contentOf(c.s, b.now)); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
 	}
 	got := map[string]bool{}
 	o := op{Kind: opScan, Map: "m", Limit: 3000}
@@ -237,9 +249,40 @@ func FuzzExecute(f *testing.F) {
 	f.Add(encode(op{Kind: opScan, Map: "m", Limit: 10}))
 	f.Add(encode(op{Kind: opWrite, Map: "m", Key: String("k"), Write: &write{Value: String("v"), TTL: 1}}))
 	f.Add(encode(op{Kind: opTxn, Txn: &txn{If: []cond{{Ref: ref{Map: "m"}}}}}))
+	f.Add(encode(op{Kind: opWrite, Map: "m", Key: String("k"), Write: &write{Value: String("v"), Idle: 1 << 62, TTL: Forever - 1}}))
+	f.Add(encode(op{Kind: opWrite, Map: "m", Key: String("k"), Write: &write{Keep: true, TTL: -1}}))
+	f.Add(encode(op{Kind: opPutAll, Map: "m", Bulk: &bulk{Put: []pair{{Key: String("k"), Value: String("v")}}}}))
+	f.Add(encode(op{Kind: opGetAll, Map: "m", Bulk: &bulk{Keys: [][]byte{String("k")}}}))
+	f.Add(encode(op{Kind: opClear, Map: "m", Sweep: sweepDestroy}))
+	f.Add(encode(op{Kind: opLock, Map: "m", Key: String("k"), Who: who{Via: "a"}, Lock: &lockOp{Do: lockTake, Lease: Forever}}))
+	f.Add(encode(op{Kind: opLock, Who: who{Session: "c", Via: "a"}, Lock: &lockOp{Do: lockMove}}))
+	f.Add(encode(op{Kind: opProcess, Map: "m", Proc: &procOp{Name: "x", Keys: [][]byte{String("k")}}}))
+	f.Add(encode(effect{Changes: []change{
+		{Map: "m", Key: String("k"), Value: String("v"), TTL: 1, Idle: 1}, {Map: "m", Key: String("k"), Kind: changeAccess, Age: -1},
+		{Map: "m", Kind: changeSweep, Keep: [][]byte{String("k")}}, {Kind: changeLock, Lock: &lockState{Map: "m", Count: 1, Lease: 1}},
+	}}))
+	f.Add(encode(piece{
+		Entries: []copied{{Map: "m", Key: String("k"), TTL: 1, Idle: 1, Left: -1, Created: 1 << 62}},
+		Locks:   []lockState{{Map: "m", Key: String("k"), Count: 1}},
+	}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		s := NewStore(func(v uint64) uint64 { return v })
-		d := s.Execute(raw, 1, time.Now())
+		for n := range uint64(3) {
+			if d := s.Execute(raw, 1+n, time.Now()); d.Err == nil && d.Effect != nil {
+				if _, err := s.Apply(d.Effect, 1+n, time.Now()); err != nil {
+					t.Fatalf("own effect refused: %v", err)
+				}
+			}
+		}
+		_, _ = s.Apply(raw, 5, time.Now())
+		_ = s.Restore(raw, time.Now())
+		if e := s.Over(time.Now(), func(grid.MemberID) bool { return false }); e != nil {
+			if _, err := s.Apply(e, 6, time.Now()); err != nil {
+				t.Fatalf("own effect refused: %v", err)
+			}
+		}
+		s.bytes()
+		d := s.Execute(raw, 7, time.Now())
 		if d.Err == nil && d.Effect != nil {
 			if _, err := s.Apply(d.Effect, 1, time.Now()); err != nil {
 				t.Fatalf("own effect refused: %v", err)

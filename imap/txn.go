@@ -50,7 +50,7 @@ func (g *Grid) Txn(ctx context.Context, t Txn) (TxnResult, error) {
 	if err != nil {
 		return TxnResult{}, err
 	}
-	b, err := g.call(ctx, Key{Place: t.Place, Data: t.Place}, op{Kind: opTxn, Txn: x}, false)
+	b, err := g.call(ctx, Key{Place: t.Place, Data: t.Place}, op{Kind: opTxn, Txn: x, Who: who{Via: g.self}}, false)
 	if err != nil {
 		return TxnResult{}, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"gridnode/grid"
 	"gridnode/grid/transport"
+	"gridnode/imap"
 )
 
 // The ports that a member takes when it is not told otherwise, and how many it tries from there on.
@@ -76,6 +77,12 @@ type Config struct {
 	HeartbeatInterval time.Duration // heartbeat-interval: how often a member renews its lease
 	Lease             time.Duration // lease: how long a member may act after a renewal
 	SessionTimeout    time.Duration // session-timeout: how long a silent member is kept when nothing hints that it is dead
+
+	Maps             imap.Configs // maps: what maps are told, by name or pattern
+	MapMemoryLimitMB int          // map-memory-limit-mb: what entries may take on this member, backups included; 0: no bound
+
+	// Processors are the entry processors of the program that the member is part of, by name. All members need the same.
+	Processors map[string]imap.Processor
 
 	Engine EngineConfig // engine.*
 
@@ -142,6 +149,7 @@ const (
 	maxExpect   = 1000
 	maxSlots    = 10_000
 	maxHistory  = 1_000_000
+	maxMemory   = 1 << 30              // of map-memory-limit-mb
 	maxWait     = 24 * time.Hour       // of leave-timeout, session-timeout and engine.state-cleanup-delay-ms
 	maxHistoric = 365 * 24 * time.Hour // of engine.history-job-expire-minutes
 	maxName     = 64
@@ -220,9 +228,13 @@ func (c Config) cluster() []error {
 		within("expect", c.Expect, 1, maxExpect),
 		within("partition-count", c.Partitions, 1, grid.MaxPartitions),
 		within("backup-count", c.BackupCount, 0, grid.MaxBackups),
+		within("map-memory-limit-mb", c.MapMemoryLimitMB, 0, maxMemory),
 	}
 	if c.OnPartitionLoss != LossEmpty && c.OnPartitionLoss != LossBlock {
 		bad = append(bad, wrong("on-partition-loss", "%q is neither empty nor block", c.OnPartitionLoss))
+	}
+	if err := c.Maps.Validate(); err != nil {
+		bad = append(bad, wrong("maps", "%v", err))
 	}
 	return bad
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"gridnode/clientproto"
@@ -43,6 +44,7 @@ type life struct {
 	transport *transport.Transport
 	cluster   *cluster.Cluster
 	host      *partition.Host
+	home      *imap.Home
 	maps      *imap.Grid
 	engine    *engine.Service
 	http      *rest.Server
@@ -83,11 +85,12 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 	if err = l.newCluster(); err != nil {
 		return nil, err
 	}
+	l.home = newHome(n.cfg, l.cluster.View)
 	l.host = partition.NewHost(partition.Config{
 		Self: self, View: l.cluster, Proposer: l.cluster, Caller: l.transport, Leased: l.cluster.LeaseValid,
-		NewStore: newStore, Logger: l.component("partition"),
+		NewStore: l.newStore, Logger: l.component("partition"),
 	})
-	l.maps = imap.New(l.host)
+	l.maps = imap.NewAt(l.host, self)
 	if err = l.newEngine(); err != nil {
 		return nil, err
 	}
@@ -97,6 +100,7 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 	})
 	l.http, err = rest.New(rest.Config{
 		Listener: httpLn, Jobs: l.engine, Maps: restMaps{l.maps}, Grid: restGrid{l}, Logger: l.component("rest"),
+		Collectors: []prometheus.Collector{newMapCollector(l)},
 	})
 	return l, err
 }
@@ -167,8 +171,24 @@ func (l *life) newEngine() error {
 	return err
 }
 
-func newStore(grid.PartitionID) partition.Store {
-	return store{imap.NewStore(func(v uint64) uint64 { return partition.Version(v).Seq() })}
+// newHome returns what the stores of this member have in common.
+func newHome(cfg Config, view func() (*grid.State, <-chan struct{})) *imap.Home {
+	spread := func() (members, partitions int) {
+		s, _ := view()
+		for _, m := range s.Members {
+			if m.Has(grid.RoleData) {
+				members++
+			}
+		}
+		return members, len(s.Partitions)
+	}
+	return imap.NewHome(imap.HomeConfig{
+		Maps: cfg.Maps, MaxBytes: int64(cfg.MapMemoryLimitMB) << 20, Spread: spread, Processors: cfg.Processors,
+	})
+}
+
+func (l *life) newStore(grid.PartitionID) partition.Store {
+	return store{l.home.NewStore(func(v uint64) uint64 { return partition.Version(v).Seq() })}
 }
 
 // store joins imap's store and the partition's idea of one.

@@ -110,7 +110,9 @@ func (m restMaps) List(ctx context.Context) ([]rest.MapInfo, error) {
 	seen := map[string]bool{}
 	for _, s := range stats {
 		seen[s.Name] = true
-		out = append(out, rest.MapInfo{Name: s.Name, Size: s.Entries})
+		out = append(out, rest.MapInfo{Name: s.Name, Size: s.Entries, Bytes: s.Bytes, Locks: s.Locks, MapCounts: rest.MapCounts{
+			Gets: s.Gets, Hits: s.Hits, Misses: s.Misses, Puts: s.Puts, Removes: s.Removes, Evictions: s.Evictions, Expirations: s.Expirations,
+		}})
 	}
 	for _, name := range engine.MapNames() {
 		if !seen[name] {

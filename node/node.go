@@ -157,6 +157,14 @@ func (n *Node) Maps() *imap.Grid {
 	return nil
 }
 
+// MapStats returns the figures of this member's maps, ordered by name; nil before Run listens. Those of the cluster are in [imap.Map.Stats].
+func (n *Node) MapStats() []imap.LocalStats {
+	if l := n.current(); l != nil {
+		return l.mapStats()
+	}
+	return nil
+}
+
 // Jobs gives access to the job engine; nil before Run listens.
 func (n *Node) Jobs() *engine.Service {
 	if l := n.current(); l != nil {

@@ -70,8 +70,18 @@ type DeleteResult struct {
 
 // MapInfo describes one map.
 type MapInfo struct {
-	Name string
-	Size int
+	Name  string
+	Size  int
+	Bytes int64 // of the primary copies, about
+	Locks int
+	MapCounts
+}
+
+// MapCounts count what was done to a map, since its members started.
+type MapCounts struct {
+	Gets, Hits, Misses     uint64
+	Puts, Removes          uint64
+	Evictions, Expirations uint64
 }
 
 // Entry is an entry of a map.

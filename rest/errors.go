@@ -107,7 +107,9 @@ func gridStatus(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, grid.ErrBadRequest):
 		return http.StatusBadRequest
-	case errors.Is(err, grid.ErrRefused):
+	case errors.Is(err, grid.ErrMemory):
+		return http.StatusInsufficientStorage
+	case errors.Is(err, grid.ErrRefused), errors.Is(err, grid.ErrNotOwner):
 		return http.StatusConflict
 	case errors.Is(err, grid.ErrClosed): // another member can do it
 		return http.StatusServiceUnavailable

@@ -162,7 +162,9 @@ func (f *fakeMaps) List(ctx context.Context) (infos []MapInfo, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		n, _ := f.Size(ctx, name)
-		infos = append(infos, MapInfo{Name: name, Size: n})
+		infos = append(infos, MapInfo{Name: name, Size: n, Bytes: 1, Locks: 2, MapCounts: MapCounts{
+			Gets: 3, Hits: 4, Misses: 5, Puts: 6, Removes: 7, Evictions: 8, Expirations: 9,
+		}})
 	}
 	return infos, f.err
 }

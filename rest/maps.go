@@ -48,14 +48,32 @@ type mapShape struct {
 	Size int    `json:"size"`
 }
 
+// mapInfoShape is a map in the list of maps.
+type mapInfoShape struct {
+	Name        string `json:"name"`
+	Size        int    `json:"size"`
+	Bytes       int64  `json:"bytes"`
+	Locks       int    `json:"locks"`
+	Gets        uint64 `json:"gets"`
+	Hits        uint64 `json:"hits"`
+	Misses      uint64 `json:"misses"`
+	Puts        uint64 `json:"puts"`
+	Removes     uint64 `json:"removes"`
+	Evictions   uint64 `json:"evictions"`
+	Expirations uint64 `json:"expirations"`
+}
+
 func (s *Server) listMaps(w http.ResponseWriter, r *http.Request) error {
 	infos, err := s.cfg.Maps.List(r.Context())
 	if err != nil {
 		return err
 	}
-	shapes := make([]mapShape, 0, len(infos))
+	shapes := make([]mapInfoShape, 0, len(infos))
 	for _, m := range infos {
-		shapes = append(shapes, mapShape(m))
+		shapes = append(shapes, mapInfoShape{
+			Name: m.Name, Size: m.Size, Bytes: m.Bytes, Locks: m.Locks, Gets: m.Gets, Hits: m.Hits, Misses: m.Misses,
+			Puts: m.Puts, Removes: m.Removes, Evictions: m.Evictions, Expirations: m.Expirations,
+		})
 	}
 	s.answer(w, r, http.StatusOK, map[string]any{"maps": shapes})
 	return nil

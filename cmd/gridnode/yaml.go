@@ -65,7 +65,9 @@ func (r *yamlReader) mapping(prefix string, n ast.Node) {
 		}
 		tok := keyNode.GetToken()
 		key := prefix + tok.Value
-		switch {
+		switch nested, isMap := value.(ast.MapNode); {
+		case key == mapsKey && isMap:
+			r.maps(nested)
 		case slices.Contains(r.known, key):
 			r.setting(key, tok, value)
 		case slices.ContainsFunc(r.known, func(k string) bool { return strings.HasPrefix(k, key+".") }):
@@ -74,6 +76,48 @@ func (r *yamlReader) mapping(prefix string, n ast.Node) {
 			r.fail(tok, "%v", unknownKey(key, r.known))
 		}
 	}
+}
+
+// maps reads the configs of maps, each of which becomes a value of its own.
+func (r *yamlReader) maps(n ast.MapNode) {
+	for entries := n.MapRange(); entries.Next(); {
+		tok := entries.Key().GetToken()
+		options, ok := entries.Value().(ast.MapNode)
+		if !ok {
+			r.fail(tok, "%s: %s: there must be a mapping of options here", mapsKey, tok.Value)
+			continue
+		}
+		text, err := mapText(tok.Value, options)
+		switch where := mapsKey + "." + tok.Value; {
+		case err != nil:
+			r.fail(tok, "%s: %v", where, err)
+		case r.seen[where]:
+			r.fail(tok, "%s: is given twice", where)
+		default:
+			r.seen[where] = true
+			r.out = append(r.out, given{mapsKey, text, fmt.Sprintf("%s:%d:%d: %s", r.name, tok.Position.Line, tok.Position.Column, mapsKey)})
+		}
+	}
+}
+
+// mapText writes the config of a map as a flag would give it.
+func mapText(name string, options ast.MapNode) (string, error) {
+	var items []string
+	for entries := options.MapRange(); entries.Next(); {
+		option := entries.Key().GetToken().Value
+		text, err := yamlText(entries.Value(), true)
+		if err == nil && strings.ContainsAny(text, ",;") {
+			err = fmt.Errorf("%q holds a comma or semicolon", text)
+		}
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", option, err)
+		}
+		items = append(items, option+"="+text)
+	}
+	if strings.ContainsAny(name, ":;,=") {
+		return "", fmt.Errorf("%q: the name of a map that is configured must not hold any of : ; , =", name)
+	}
+	return name + ":" + strings.Join(items, ";"), nil
 }
 
 func (r *yamlReader) setting(key string, tok *token.Token, value ast.Node) {

@@ -30,6 +30,17 @@ func Marshal(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
+// MarshalNamed writes structs as maps from the names of their fields, or their msgpack tags: for what outlives one version of a struct, or
+// is looked into by others.
+func MarshalNamed(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(&buf)
+	err := enc.Encode(v)
+	return buf.Bytes(), err
+}
+
 // Unmarshal reads one value, structs from arrays or from maps. It never allocates more than a small multiple of len(b): the library alone
 // would make room for as many elements as the bytes claim to have.
 func Unmarshal(b []byte, v any) error {

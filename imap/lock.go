@@ -1,0 +1,288 @@
+package imap
+
+import (
+	"fmt"
+	"time"
+
+	"gridnode/grid"
+)
+
+const (
+	maxLocks = 1 << 16 // held in one partition
+	// lockLook is how often leases and sessions are looked at.
+	lockLook = 100 * time.Millisecond
+	// sessionGrace is how long a client's locks are kept when the member is gone through which it spoke, for it to come through another.
+	sessionGrace = 10 * time.Second
+)
+
+// who asks. A lock belongs to a session and one of its threads. The session of a member ends with the member; that of a client some time
+// after the member through which it spoke last. No session means that of the member.
+type who struct {
+	Session string
+	Via     grid.MemberID
+	Thread  int64
+}
+
+func (w who) same(l *lock) bool { return w.Session == l.who.Session && w.Thread == l.who.Thread }
+
+// lockDo is what an operation does with a lock.
+type lockDo uint8
+
+const (
+	lockTake lockDo = iota + 1
+	lockRelease
+	lockForce  // release, whoever has it and how often
+	lockAsk    // tell who has it
+	lockMove   // the session speaks through another member now: all its locks in the partition
+	lockEndAll // the session has ended: all its locks in the partition
+)
+
+// lockOp is the part of an operation that is about a lock.
+type lockOp struct {
+	Do    lockDo
+	Lease time.Duration // lockTake: it ends by itself then; 0: it does not
+}
+
+// lockReply answers lockTake, lockRelease, lockForce and lockAsk.
+type lockReply struct {
+	Who   who
+	Count int    // how often the owner has it; 0: nobody has
+	Token uint64 // grows with each owner of the key's lock
+	Left  time.Duration
+}
+
+// lockState is a lock in effects and snapshots. Count 0: it is free.
+type lockState struct {
+	Map   string
+	Key   []byte
+	Who   who
+	Count int
+	Token uint64
+	Lease time.Duration // what is left; 0: no end
+}
+
+// lock is a lock that is held.
+type lock struct {
+	who    who
+	count  int
+	token  uint64
+	until  moment // 0: no end
+	orphan moment // primary: since when the member is gone through which its client spoke; 0: it is not
+}
+
+func (l *lock) over(now moment) bool { return l.until != 0 && now >= l.until }
+
+func (l *lock) left(now moment) time.Duration {
+	if l.until == 0 {
+		return 0
+	}
+	return max(l.until.since(now), 1)
+}
+
+// holder returns the lock of a key, or nil if nobody has it.
+func (s *Store) holder(name, key string, now moment) *lock {
+	l := s.locks[name][key]
+	if l == nil || l.over(now) {
+		return nil
+	}
+	return l
+}
+
+// locked reports whether anybody holds the key's lock.
+func (s *Store) locked(name, key string, now moment) bool { return s.holder(name, key, now) != nil }
+
+// lockedKeys returns the keys of the map's entries that are locked.
+func (s *Store) lockedKeys(name string, now moment) (keys [][]byte) {
+	for key := range s.locks[name] {
+		if s.locked(name, key, now) && s.find(name, key) != nil {
+			keys = append(keys, []byte(key))
+		}
+	}
+	return keys
+}
+
+// lockName names what waits for a key's lock.
+func lockName(name, key string) string { return name + "\x00" + key }
+
+// barred reports whether a write of the entry has to wait for a lock of somebody else, or is refused because its fence has been passed.
+func (x *execution) barred(k ref) (bool, error) {
+	l := x.s.holder(k.Map, string(k.Key), x.now)
+	if x.fence != 0 && (l == nil || l.token != x.fence) {
+		x.seeAll()
+		return true, fmt.Errorf("%w: fencing token %d is not that of the lock", grid.ErrNotOwner, x.fence)
+	}
+	if l == nil || x.who.same(l) {
+		return false, nil
+	}
+	x.wait = lockName(k.Map, string(k.Key))
+	return true, nil
+}
+
+// lock runs an operation on locks.
+func (x *execution) lock(o op) (any, error) {
+	if o.Lock == nil || o.Lock.Lease < 0 {
+		return nil, fmt.Errorf("%w: an operation on a lock without its part", grid.ErrBadMessage)
+	}
+	x.seeAll()
+	k := ref{Map: o.Map, Key: o.Key}
+	l := x.s.holder(k.Map, string(k.Key), x.now)
+	switch o.Lock.Do {
+	case lockTake:
+		return x.take(k, l, o.Lock.Lease)
+	case lockRelease:
+		if l == nil || !x.who.same(l) {
+			return nil, fmt.Errorf("%w: map %s, key %s", grid.ErrNotOwner, k.Map, Data(k.Key).Show())
+		}
+		return x.release(k, l, l.count-1), nil
+	case lockForce:
+		if l == nil {
+			return lockReply{}, nil
+		}
+		return x.release(k, l, 0), nil
+	case lockAsk:
+		if l == nil {
+			return lockReply{}, nil
+		}
+		return lockReply{Who: l.who, Count: l.count, Token: l.token, Left: l.left(x.now)}, nil
+	case lockMove, lockEndAll:
+		return x.session(o.Lock.Do), nil
+	}
+	return nil, fmt.Errorf("%w: lock operation %d", grid.ErrBadMessage, o.Lock.Do)
+}
+
+func (x *execution) take(k ref, l *lock, lease time.Duration) (any, error) {
+	if System(k.Map) {
+		return nil, fmt.Errorf("%w: the entries of %s belong to the job engine and cannot be locked", grid.ErrRefused, k.Map)
+	}
+	st := lockState{Map: k.Map, Key: k.Key, Who: x.who, Count: 1, Token: x.version, Lease: lease}
+	switch {
+	case l == nil:
+		if x.s.held >= maxLocks {
+			return nil, fmt.Errorf("%w: %d locks are held in the partition", grid.ErrOverloaded, x.s.held)
+		}
+	case x.who.same(l):
+		st.Count, st.Token = l.count+1, l.token
+	default:
+		x.wait = lockName(k.Map, string(k.Key))
+		return nil, nil
+	}
+	x.changes = append(x.changes, change{Map: k.Map, Kind: changeLock, Lock: &st})
+	return lockReply{Who: st.Who, Count: st.Count, Token: st.Token, Left: lease}, nil
+}
+
+func (x *execution) release(k ref, l *lock, count int) lockReply {
+	st := lockState{Map: k.Map, Key: k.Key, Who: l.who, Count: count, Token: l.token, Lease: l.left(x.now)}
+	x.changes = append(x.changes, change{Map: k.Map, Kind: changeLock, Lock: &st})
+	return lockReply{Who: l.who, Count: count, Token: l.token}
+}
+
+// session moves or frees the locks of a session, as many as one effect may hold, and returns how many those were.
+func (x *execution) session(do lockDo) int {
+	n := 0
+	x.s.eachLock(func(name, key string, l *lock) bool {
+		if l.who.Session != x.who.Session || do == lockMove && l.who.Via == x.who.Via {
+			return true
+		}
+		n++
+		k := ref{Map: name, Key: []byte(key)}
+		if do == lockEndAll {
+			x.release(k, l, 0)
+			return n < expireBatch
+		}
+		x.release(k, l, l.count)
+		x.changes[len(x.changes)-1].Lock.Who.Via = x.who.Via
+		return n < expireBatch
+	})
+	return n
+}
+
+func (s *Store) eachLock(fn func(name, key string, l *lock) bool) {
+	for name, m := range s.locks {
+		for key, l := range m {
+			if !fn(name, key, l) {
+				return
+			}
+		}
+	}
+}
+
+// freeLocks adds the release of locks whose lease is over or whose session has ended. isMember nil: all are.
+func (s *Store) freeLocks(e *effect, now moment, isMember func(grid.MemberID) bool) {
+	if s.held == 0 || now.since(s.lockedAt) < lockLook {
+		return
+	}
+	s.lockedAt = now
+	s.eachLock(func(name, key string, l *lock) bool {
+		if l.over(now) || isMember != nil && l.ended(now, isMember(l.who.Via)) {
+			st := lockState{Map: name, Key: []byte(key), Who: l.who, Token: l.token}
+			e.Changes = append(e.Changes, change{Map: name, Kind: changeLock, Lock: &st})
+		}
+		return len(e.Changes) < expireBatch
+	})
+}
+
+// ended reports whether the session of the lock has ended.
+func (l *lock) ended(now moment, viaIsMember bool) bool {
+	switch {
+	case viaIsMember:
+		l.orphan = 0
+		return false
+	case l.who.Session == string(l.who.Via):
+		return true
+	case l.orphan == 0:
+		l.orphan = now
+	}
+	return now.since(l.orphan) >= sessionGrace
+}
+
+// setLock takes over what an effect or a snapshot says of a lock.
+func (s *Store) setLock(st *lockState, now moment) {
+	if st == nil {
+		return
+	}
+	key := string(st.Key)
+	if st.Count == 0 {
+		s.free(st.Map, key)
+		return
+	}
+	m := s.locks[st.Map]
+	if m == nil {
+		if s.locks == nil {
+			s.locks = map[string]map[string]*lock{}
+		}
+		m = map[string]*lock{}
+		s.locks[st.Map] = m
+	}
+	if m[key] == nil {
+		s.held++
+	}
+	l := &lock{who: st.Who, count: st.Count, token: st.Token}
+	if st.Lease > 0 {
+		l.until = max(now.add(st.Lease), 1)
+	}
+	m[key] = l
+}
+
+// free drops a lock and wakes who waits for it.
+func (s *Store) free(name, key string) {
+	m := s.locks[name]
+	if m[key] == nil {
+		return
+	}
+	delete(m, key)
+	s.held--
+	if len(m) == 0 {
+		delete(s.locks, name)
+	}
+	if len(s.locks) == 0 {
+		s.locks = nil
+	}
+	s.woken = append(s.woken, lockName(name, key))
+}
+
+// freeAll drops all locks of a map.
+func (s *Store) freeAll(name string) {
+	for key := range s.locks[name] {
+		s.free(name, key)
+	}
+}

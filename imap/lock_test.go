@@ -1,0 +1,300 @@
+package imap
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"gridnode/grid"
+)
+
+// try runs an operation of an owner and returns what it waits for, or its error.
+func (b *bench) try(o op, by who) (reply []byte, wait string, err error) {
+	b.t.Helper()
+	o.Map, o.Who = "m", by
+	d := b.s.Execute(encode(o), b.version+1, b.now)
+	if d.Err == nil && d.Effect != nil {
+		b.version++
+		woken, err := b.s.Apply(d.Effect, b.version, b.now)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		b.woken = append(b.woken, woken...)
+	}
+	return d.Reply, d.Wait, d.Err
+}
+
+// lock reports whether the owner got the lock, or has to wait.
+func (b *bench) lock(key string, by who, lease time.Duration) (lockReply, bool) {
+	b.t.Helper()
+	raw, wait, err := b.try(op{Kind: opLock, Key: String(key), Lock: &lockOp{Do: lockTake, Lease: lease}}, by)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if wait != "" {
+		return lockReply{}, false
+	}
+	return as[lockReply](b.t, raw), true
+}
+
+func (b *bench) unlock(key string, by who) error {
+	_, _, err := b.try(op{Kind: opLock, Key: String(key), Lock: &lockOp{Do: lockRelease}}, by)
+	return err
+}
+
+func (b *bench) isLocked(key string) bool { return b.s.locked("m", string(String(key)), b.s.at(b.now)) }
+
+var (
+	alice  = who{Session: "a", Via: "a"}
+	bob    = who{Session: "b", Via: "b"}
+	client = who{Session: "c", Via: "a"}
+)
+
+// C137: no lease means no end, a lease ends by itself, and a lock is re-entrant.
+func TestC137_LeaseUnsetIsNotZero(t *testing.T) {
+	b := newBench(t)
+	got := func(key string, by who, lease time.Duration) bool { _, ok := b.lock(key, by, lease); return ok }
+	if !got("k", alice, 0) {
+		t.Fatal("a free lock was not had")
+	}
+	b.tick(3 * time.Second)
+	if got("k", bob, 0) {
+		t.Error("a lock without lease ended by itself")
+	}
+	if !got("k2", alice, time.Second) {
+		t.Fatal("a free lock was not had")
+	}
+	b.tick(2 * time.Second)
+	if !got("k2", bob, 0) {
+		t.Error("a lock outlives its lease")
+	}
+	for range 2 {
+		if !got("k3", alice, 0) {
+			t.Error("the lock is not re-entrant")
+		}
+	}
+	if b.unlock("k3", alice) != nil || got("k3", bob, 0) {
+		t.Error("one unlock ended two locks")
+	}
+	if b.unlock("k3", alice) != nil || !got("k3", bob, 0) {
+		t.Error("after the second unlock it is not free")
+	}
+	if other := (who{Session: "b", Via: "b", Thread: 1}); got("k3", other, 0) {
+		t.Error("another thread of the owner has it, too")
+	}
+}
+
+func TestLock_TokensGrow_AndFencesHold(t *testing.T) {
+	b := newBench(t)
+	first, _ := b.lock("k", alice, time.Second)
+	again, _ := b.lock("k", alice, time.Second)
+	if again.Token != first.Token || again.Count != 2 {
+		t.Errorf("re-entered: %+v, %+v", first, again)
+	}
+	put := op{Kind: opWrite, Key: String("k"), Write: &write{Value: String("v")}, Fence: first.Token}
+	if _, _, err := b.try(put, alice); err != nil {
+		t.Error(err)
+	}
+	b.tick(2 * time.Second)
+	if _, _, err := b.try(put, alice); !errors.Is(err, grid.ErrNotOwner) {
+		t.Errorf("a write under a lock that has ended: %v", err)
+	}
+	second, ok := b.lock("k", bob, 0)
+	if !ok || second.Token <= first.Token {
+		t.Errorf("tokens: %d, then %d", first.Token, second.Token)
+	}
+	if _, _, err := b.try(put, alice); !errors.Is(err, grid.ErrNotOwner) {
+		t.Errorf("a write past its fence: %v", err)
+	}
+}
+
+func TestLock_WhatWaitsForIt(t *testing.T) {
+	key, value := String("k"), String("v")
+	for name, c := range map[string]struct {
+		o     op
+		waits bool
+	}{
+		"get":         {op{Kind: opGet, Key: key}, false},
+		"size":        {op{Kind: opSize}, false},
+		"put":         {op{Kind: opWrite, Key: key, Write: &write{Value: value}}, true},
+		"absent":      {op{Kind: opWrite, Key: key, Write: &write{Value: value, Cond: condAbsent}}, true},
+		"remove":      {op{Kind: opWrite, Key: key, Write: &write{Remove: true}}, true},
+		"ttl":         {op{Kind: opWrite, Key: key, Write: &write{Keep: true, TTL: 1}}, true},
+		"other key":   {op{Kind: opWrite, Key: String("x"), Write: &write{Value: value}}, false},
+		"put all":     {op{Kind: opPutAll, Bulk: &bulk{Put: []pair{{Key: String("x")}, {Key: key}}}}, true},
+		"remove all":  {op{Kind: opRemoveAll, Bulk: &bulk{Keys: [][]byte{key}}}, true},
+		"transaction": {op{Kind: opTxn, Txn: &txn{Put: []change{{Map: "m", Key: key, Value: value}}}}, true},
+		"txn delete":  {op{Kind: opTxn, Txn: &txn{Delete: []ref{{"m", key}}}}, true},
+		"lock":        {op{Kind: opLock, Key: key, Lock: &lockOp{Do: lockTake}}, true},
+		"evict":       {op{Kind: opWrite, Key: key, Write: &write{Remove: true, Evict: true}}, false},
+		"clear":       {op{Kind: opClear, Sweep: sweepClear}, false},
+	} {
+		b := newBench(t)
+		b.write("k", write{Value: value})
+		b.lock("k", alice, 0)
+		_, wait, err := b.try(c.o, bob)
+		if err != nil || wait != "" != c.waits {
+			t.Errorf("%s: waits for %q, %v", name, wait, err)
+		}
+		if b.find("k") == nil || b.get("k").Version != 1 {
+			t.Errorf("%s: the locked entry has changed", name)
+		}
+		if _, wait, err := b.try(c.o, alice); wait != "" || err != nil {
+			t.Errorf("%s by the owner: %q, %v", name, wait, err)
+		}
+		b.woken = nil
+		for b.isLocked("k") {
+			if err := b.unlock("k", alice); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Contains(b.woken, lockName("m", string(key))) {
+			t.Errorf("%s: the release woke %q", name, b.woken)
+		}
+	}
+}
+
+func TestLock_OfAnother_IsNotGivenBack(t *testing.T) {
+	b := newBench(t)
+	if err := b.unlock("k", alice); !errors.Is(err, grid.ErrNotOwner) || grid.KindOf(err) != grid.Definite {
+		t.Errorf("a free lock: %v", err)
+	}
+	b.lock("k", alice, 0)
+	b.lock("k", alice, 0)
+	if err := b.unlock("k", bob); !errors.Is(err, grid.ErrNotOwner) || !b.isLocked("k") {
+		t.Errorf("another's lock: %v", err)
+	}
+	if _, _, err := b.try(op{Kind: opLock, Key: String("k"), Lock: &lockOp{Do: lockForce}}, bob); err != nil || b.isLocked("k") {
+		t.Errorf("by force: %v", err)
+	}
+	if d := b.s.Execute(encode(op{Kind: opLock, Map: "engine_x", Key: String("k"), Who: alice, Lock: &lockOp{Do: lockTake}}), 9, b.now); !errors.Is(d.Err, grid.ErrRefused) {
+		t.Errorf("a lock on the engine's state: %v", d.Err)
+	}
+}
+
+// C141, hz#4432: locks on keys without entries leave nothing behind.
+func TestC141_LocksLeaveNothing(t *testing.T) {
+	b := newBench(t)
+	for i := range 10_000 {
+		key := fmt.Sprint(i)
+		b.lock(key, alice, time.Duration(i%2)*time.Second)
+		if i%3 > 0 {
+			if err := b.unlock(key, alice); err != nil {
+				t.Fatal(err)
+			}
+		} else if i%2 == 0 {
+			b.try(op{Kind: opLock, Key: String(key), Lock: &lockOp{Do: lockForce}}, bob)
+		}
+	}
+	b.tick(2 * time.Second)
+	if b.s.locks != nil || b.s.held != 0 || len(b.s.maps) != 0 || b.size() != 0 {
+		t.Errorf("%d locks are left in %d maps, %d maps of entries", b.s.held, len(b.s.locks), len(b.s.maps))
+	}
+}
+
+// D9: a locked entry does not expire; it does within a second after it was unlocked.
+func TestD9_LockedEntriesDoNotExpire(t *testing.T) {
+	b := newBench(t)
+	b.write("ttl", write{Value: String("v"), TTL: time.Second})
+	b.write("idle", write{Value: String("v"), Idle: time.Second})
+	b.write("free", write{Value: String("v"), TTL: time.Second})
+	b.lock("ttl", alice, 0)
+	b.lock("idle", alice, 0)
+	b.tick(5 * time.Second)
+	if b.get("ttl").Version == 0 || b.size() != 2 {
+		t.Fatalf("%d entries", b.size())
+	}
+	if b.unlock("ttl", alice) != nil || b.unlock("idle", alice) != nil {
+		t.Fatal("unlock")
+	}
+	b.tick(time.Second)
+	if n := len(b.s.maps); n != 0 {
+		t.Errorf("a second after the unlock there are %d maps", n)
+	}
+}
+
+func TestLock_EndsWithItsSession(t *testing.T) {
+	b := newBench(t)
+	b.lock("a", alice, 0)
+	b.lock("a", alice, 0)
+	b.lock("b", bob, 0)
+	b.lock("c", client, 0)
+	gone := map[grid.MemberID]bool{}
+	pass := func(d time.Duration) {
+		for end := b.now.Add(d); b.now.Before(end); b.now = b.now.Add(25 * time.Millisecond) {
+			if e := b.s.Over(b.now, func(m grid.MemberID) bool { return !gone[m] }); e != nil {
+				b.version++
+				if _, err := b.s.Apply(e, b.version, b.now); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	pass(time.Second)
+	gone["a"] = true
+	pass(200 * time.Millisecond)
+	if b.isLocked("a") || !b.isLocked("b") || !b.isLocked("c") {
+		t.Error("the member's locks end with it, and no others")
+	}
+	pass(sessionGrace / 2)
+	moved := client
+	moved.Via = "b"
+	raw, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockMove}}, moved)
+	if err != nil || as[int](t, raw) != 1 {
+		t.Fatalf("move: %v", err)
+	}
+	pass(2 * sessionGrace)
+	if !b.isLocked("c") {
+		t.Error("the client's lock ended although it speaks through another member")
+	}
+	if b.unlock("c", moved) != nil {
+		t.Error("it cannot be given back")
+	}
+	b.lock("c", client, 0)
+	pass(sessionGrace + 200*time.Millisecond)
+	if b.isLocked("c") {
+		t.Error("the lock outlives a client that never came back")
+	}
+	b.lock("x", moved, 0)
+	if _, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockEndAll}}, moved); err != nil || b.isLocked("x") || !b.isLocked("b") {
+		t.Errorf("after the session's end: %v", err)
+	}
+}
+
+func TestLock_TravelsInSnapshots(t *testing.T) {
+	b, c := newBench(t), newBench(t)
+	first, _ := b.lock("k", client, time.Minute)
+	b.lock("k", client, time.Minute)
+	b.lock("l", bob, 0)
+	b.now = b.now.Add(time.Second)
+	for _, p := range b.s.Snapshot(1, b.now) {
+		if err := c.s.Restore(p, b.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.now, c.version = b.now, b.version
+	raw, _, err := c.try(op{Kind: opLock, Key: String("k"), Lock: &lockOp{Do: lockAsk}}, bob)
+	want := lockReply{Who: client, Count: 2, Token: first.Token, Left: 59 * time.Second}
+	if got := as[lockReply](t, raw); err != nil || got != want || c.s.held != 2 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for _, locked := range []bool{true, false} {
+		if c.unlock("k", client) != nil || c.isLocked("k") != locked {
+			t.Error("the owner cannot give it back")
+		}
+	}
+	if c.unlock("l", bob) != nil {
+		t.Error("the owner cannot give it back")
+	}
+}
+
+func TestLock_DestroyEndsLocks(t *testing.T) {
+	b := newBench(t)
+	b.lock("k", alice, 0)
+	b.woken = nil
+	if _, _, err := b.try(op{Kind: opClear, Sweep: sweepDestroy}, bob); err != nil || b.isLocked("k") || len(b.woken) != 1 {
+		t.Errorf("%v, woken %q", err, b.woken)
+	}
+}
