@@ -186,7 +186,10 @@ func (c *RemoveMember) apply(s *State) error {
 	s.Members = members
 	table := slices.Clone(s.Partitions)
 	for i := range table {
-		table[i] = table[i].stripped(c.ID)
+		was := table[i].Lost
+		if table[i] = table[i].stripped(c.ID); table[i].Lost && !was {
+			s.Losses++
+		}
 	}
 	s.Partitions = table
 	return nil

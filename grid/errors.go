@@ -53,6 +53,7 @@ var (
 	ErrOverloaded    = &Error{9, Retryable, "too many requests are waiting"}
 	ErrPartitionLost = &Error{10, Retryable, "all replicas of the partition are lost; it waits for an operator"}
 	ErrBusy          = &Error{11, Retryable, "what the operation waits for has not come"}
+	ErrNoQuorum      = &Error{12, Retryable, "no majority of the voters can be reached"}
 	ErrIndeterminate = &Error{20, Indeterminate, "the outcome of the operation is unknown"}
 	ErrTooLarge      = &Error{30, Definite, "too large"}
 	ErrBadMessage    = &Error{31, Definite, "malformed message"}
@@ -66,8 +67,8 @@ var (
 
 var sentinels = []*Error{
 	ErrNotPrimary, ErrStaleEpoch, ErrNotReady, ErrUnreachable, ErrNoMaster, ErrNotMaster, ErrNoLease, ErrNotJoined, ErrOverloaded,
-	ErrPartitionLost, ErrBusy, ErrIndeterminate, ErrTooLarge, ErrBadMessage, ErrBadRequest, ErrClosed, ErrRefused, ErrInternal,
-	ErrMemory, ErrNotOwner,
+	ErrPartitionLost, ErrBusy, ErrNoQuorum, ErrIndeterminate, ErrTooLarge, ErrBadMessage, ErrBadRequest, ErrClosed, ErrRefused,
+	ErrInternal, ErrMemory, ErrNotOwner,
 }
 
 // ErrorOf returns the sentinel of a wire code; an unknown code is ErrIndeterminate, the kind that claims nothing.

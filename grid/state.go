@@ -24,6 +24,8 @@ type State struct {
 	Term        uint64
 	Members     []Member // ordered by JoinSeq
 	Partitions  []Partition
+	Losses      uint64 // how often a partition lost its last replica
+	Recoveries  uint64 // how often an operator made survivors go on without a majority: see [State.Recovered]
 }
 
 // Member returns the agreed member of that id.
@@ -49,6 +51,18 @@ func (s *State) DataMembers() []Member {
 
 // WantReplicas is how many replicas each partition should have, as far as there are members.
 func (s *State) WantReplicas() int { return min(s.Backups+1, len(s.DataMembers())) }
+
+// LeastBackups is how many in-sync backups each partition has at least; 0 if one has no replica at all.
+func (s *State) LeastBackups() int {
+	if len(s.Partitions) == 0 {
+		return 0
+	}
+	least := MaxBackups
+	for i := range s.Partitions {
+		least = min(least, len(s.Partitions[i].Replicas)-1)
+	}
+	return max(least, 0)
+}
 
 // Formed reports whether the cluster exists.
 func (s *State) Formed() bool { return s.ClusterID != "" }

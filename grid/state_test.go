@@ -305,3 +305,78 @@ func TestPartition_Primary(t *testing.T) {
 		t.Errorf("primary %q of a partition that was never assigned", got)
 	}
 }
+
+// Every loss counts, once: the removal of members that a partition is not lost by does not, nor does a second one while it is lost.
+func TestState_Losses(t *testing.T) {
+	s := base(t)
+	if s.Losses != 1 || !s.Partitions[2].Lost { // partition 2, with x
+		t.Fatalf("%d losses: %+v", s.Losses, s.Partitions)
+	}
+	s = run(t, s, Command{Remove: &RemoveMember{ID: "w"}}, Command{Remove: &RemoveMember{ID: "c"}})
+	if s.Losses != 1 {
+		t.Errorf("%d losses after removals that lose nothing", s.Losses)
+	}
+	s = run(t, s, Command{Batch: []Command{{Remove: &RemoveMember{ID: "a"}}, {Remove: &RemoveMember{ID: "b"}}}}) // 0 and 1
+	if s.Losses != 3 {
+		t.Errorf("%d losses, want 3", s.Losses)
+	}
+	s = run(t, s, Command{State: &SetState{"d", Active}}, replica(OpAssign, 2, s.Partitions[2].Epoch, "", "d"), Command{Remove: &RemoveMember{ID: "d"}})
+	if s.Losses != 4 {
+		t.Errorf("%d losses after the partition was lost again, want 4", s.Losses)
+	}
+}
+
+func TestState_LeastBackups(t *testing.T) {
+	of := func(replicas ...int) *State {
+		s := &State{Partitions: make([]Partition, len(replicas))}
+		for i, n := range replicas {
+			s.Partitions[i].Replicas = make([]MemberID, n)
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		s    *State
+		want int
+	}{{of(), 0}, {of(3, 3), 2}, {of(3, 2, 3), 1}, {of(1), 0}, {of(2, 0), 0}, {of(7, 7), 6}} {
+		if got := tt.s.LeastBackups(); got != tt.want {
+			t.Errorf("%+v: %d, want %d", tt.s.Partitions, got, tt.want)
+		}
+	}
+}
+
+func TestState_Recovered(t *testing.T) {
+	s := run(t, base(t), replica(OpAdd, 1, 1, "b"), replica(OpAssign, 3, 0, "", "c"))
+	stale := MemberID("")
+	recovered := func(survivors ...MemberID) (*State, Recovery) {
+		return s.Recovered("new", survivors, func(m MemberID) bool { return m == stale })
+	}
+	next, r := recovered("b", "w")
+	if next.ClusterID != "new" || next.Master != "" || next.Recoveries != 1 || next.Index <= s.Index || len(next.Members) != 2 {
+		t.Errorf("%+v", next)
+	}
+	if diff := cmp.Diff([]PartitionID{3}, r.Lost); diff != "" { // it was on c alone; 2 was lost before
+		t.Errorf("lost: %s", diff)
+	}
+	if r.Promoted != 2 || len(r.Doubtful) != 0 || len(r.Survivors) != 2 || len(r.Dropped) != 3 {
+		t.Errorf("%+v", r)
+	}
+	for i, want := range [][]MemberID{{"b"}, {"b"}, {}, {}} {
+		p := next.Partitions[i]
+		if !cmp.Equal(want, append([]MemberID{}, p.Replicas...)) || p.Epoch <= s.Partitions[i].Epoch || p.Lost != (i >= 2) {
+			t.Errorf("partition %d: %+v", i, p)
+		}
+	}
+	if next.Losses != s.Losses+1 {
+		t.Errorf("%d losses after %d", next.Losses, s.Losses)
+	}
+	stale = "b"
+	if _, r := recovered("b", "w"); !cmp.Equal(r.Doubtful, []PartitionID{0, 1}) {
+		t.Errorf("with a stale survivor: %+v", r)
+	}
+	if _, r := recovered("a", "b"); len(r.Doubtful) != 0 || r.Promoted != 0 {
+		t.Errorf("with a fresh survivor beside it: %+v", r)
+	}
+	if s.ClusterID != "id" || len(s.Members) != 5 {
+		t.Error("the old state was changed")
+	}
+}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 		Self: self, View: l.cluster, Proposer: l.cluster, Caller: l.transport, Leased: l.cluster.LeaseValid,
 		NewStore: l.newStore, Logger: l.component("partition"),
 	})
-	l.maps = imap.NewAt(l.host, self)
+	l.maps = imap.NewAt(guarded{l.host, l.cluster.Quorum}, self)
 	if err = l.newEngine(); err != nil {
 		return nil, err
 	}
@@ -240,10 +241,12 @@ func (l *life) run(ctx context.Context) error {
 
 	ready := begin(base, "ready", l.awaitReady)
 	var err error
+	orderly := false
 	select {
 	case <-ctx.Done():
 		if !errors.Is(context.Cause(ctx), ErrCrash) {
 			l.leave(base)
+			orderly = true
 		}
 	case p := <-firstEnded(parts):
 		err = p.err
@@ -252,6 +255,9 @@ func (l *life) run(ctx context.Context) error {
 		}
 	}
 	ready.stop()
+	if !orderly { // no request can succeed here any more, so none is waited for
+		l.http.End(cmp.Or(err, errStopped))
+	}
 	stopAll(errStopped)
 	door.stop()
 	clients.stop()

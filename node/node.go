@@ -183,6 +183,16 @@ func (n *Node) State() *grid.State {
 	return s
 }
 
+// Recover makes those members that this one can reach go on without the others, after the majority of the voters is gone for good; without
+// force it only says what that would mean. See [cluster.Cluster.Recover].
+func (n *Node) Recover(ctx context.Context, force bool) (grid.Recovery, error) {
+	l := n.current()
+	if l == nil {
+		return grid.Recovery{}, grid.ErrNotJoined
+	}
+	return l.cluster.Recover(ctx, force)
+}
+
 // JobStore gives access to the maps as the job engine sees them; nil before Run listens.
 func (n *Node) JobStore() engine.Store {
 	if l := n.current(); l != nil {

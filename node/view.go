@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -31,10 +33,8 @@ func (g restGrid) Checks() []rest.Check {
 	if m.State == grid.Leaving {
 		checks = append(checks, rest.Check{Name: "staying", Detail: "this member is leaving"})
 	}
-	_, _, ok := g.l.cluster.Master()
-	checks = append(checks,
-		rest.Check{Name: "master", OK: ok, Detail: "no master is known"},
-		rest.Check{Name: "lease", OK: g.l.cluster.LeaseValid(), Detail: "this member's lease has lapsed"})
+	leased := g.l.cluster.LeaseValid()
+	checks = append(checks, g.masterCheck(s, leased), g.leaseCheck(leased))
 	homeless := 0
 	for i := range s.Partitions {
 		if len(s.Partitions[i].Replicas) == 0 {
@@ -42,6 +42,39 @@ func (g restGrid) Checks() []rest.Check {
 		}
 	}
 	return append(checks, rest.Check{Name: "partitions", OK: len(s.Partitions) > 0 && homeless == 0, Detail: "partitions have no primary"})
+}
+
+// masterCheck tells whether there is a master that works. The name in the agreed state proves nothing: it stays there until the next master is
+// elected, which without a majority never happens. A lease that runs is proof, for only such a master has granted it.
+func (g restGrid) masterCheck(s *grid.State, leased bool) rest.Check {
+	c := rest.Check{Name: "master", Detail: "no master is known"}
+	m, known := s.Member(s.Master)
+	c.OK = known && leased
+	if ago, ok := g.l.cluster.LeaseRenewed(); known && ok {
+		c.Detail = fmt.Sprintf("nothing has come from a master for %v; the last one was %s", ago.Round(time.Millisecond), m.Name)
+	} else if known {
+		c.Detail = fmt.Sprintf("%s is known as master, but has not granted this member a lease", m.Name)
+	}
+	return c
+}
+
+func (g restGrid) leaseCheck(leased bool) rest.Check {
+	c := rest.Check{Name: "lease", OK: leased, Detail: "this member's lease has lapsed"}
+	if err := g.Quorum(); err != nil {
+		c.Detail = err.Error()
+	}
+	return c
+}
+
+// Quorum tells whether a majority of the voters is known to agree.
+func (g restGrid) Quorum() error {
+	_, err := g.l.cluster.Quorum()
+	return err
+}
+
+// Recover makes the survivors go on without a majority.
+func (g restGrid) Recover(ctx context.Context, force bool) (grid.Recovery, error) {
+	return g.l.cluster.Recover(ctx, force)
 }
 
 func (g restGrid) SystemInfo(ctx context.Context, member grid.MemberID) (rest.SystemInfo, error) {

@@ -29,7 +29,7 @@ func newTarget(s *grid.State, lim Limits) *target {
 	if len(t.members) == 0 || len(s.Partitions) == 0 {
 		return nil
 	}
-	t.started = len(t.members) >= s.Expect || slices.ContainsFunc(s.Partitions, func(p grid.Partition) bool { return p.Epoch > 0 })
+	t.started = activeMembers(s) >= s.Expect || slices.ContainsFunc(s.Partitions, func(p grid.Partition) bool { return p.Epoch > 0 })
 	t.index = make(map[grid.MemberID]int, len(t.members))
 	for i, m := range t.members {
 		t.index[m.ID] = i
@@ -38,6 +38,16 @@ func newTarget(s *grid.State, lim Limits) *target {
 	t.replicas = newAssignment(len(s.Partitions), s.WantReplicas(), t.zone, t.rank)
 	t.place()
 	return t
+}
+
+// activeMembers counts the members that are there, whatever they do: a new cluster waits for a witness as for any other.
+func activeMembers(s *grid.State) (n int) {
+	for _, m := range s.Members {
+		if m.State == grid.Active {
+			n++
+		}
+	}
+	return n
 }
 
 // planned reports whether the planner cares for the partition: it has replicas, or may be assigned some.

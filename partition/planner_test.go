@@ -158,6 +158,23 @@ func TestPlan_InitialAssignment(t *testing.T) {
 	}
 }
 
+// A new cluster waits for that many members, not for that many that hold data: with a witness among them it waited for ever.
+func TestPlan_InitialAssignment_CountsEveryMember(t *testing.T) {
+	w := newPlanWorld(t, 10, 1, Limits{})
+	w.s.Expect = 3
+	w.add("")
+	w.apply(grid.Command{Add: &grid.AddMember{Member: grid.Member{ID: "witness", Address: "witness"}}})
+	w.apply(grid.Command{State: &grid.SetState{ID: "witness", State: grid.Active}})
+	if cmds := Plan(w.s, w.lim); cmds != nil {
+		t.Fatalf("planned %d commands with 2 of 3 expected members", len(cmds))
+	}
+	w.add("")
+	w.settle(always, 1)
+	if !w.s.Safe() {
+		t.Error("not safe with all that were expected")
+	}
+}
+
 func TestPlan_WitnessGetsNothing(t *testing.T) {
 	w := newPlanWorld(t, 10, 1, wide)
 	w.add("")

@@ -97,6 +97,11 @@ type Grid interface {
 	Self() grid.MemberID
 	// Checks tells whether this member can serve. It is ready when all are OK, and there is at least one.
 	Checks() []Check
+	// Quorum returns nil, or an error that wraps grid.ErrNoQuorum when this member knows no master that leads a majority of the voters.
+	Quorum() error
+	// Recover makes those members that this one can reach go on without the others; without force it only says what that would mean. The error
+	// wraps grid.ErrRefused while the cluster can decide by itself.
+	Recover(ctx context.Context, force bool) (grid.Recovery, error)
 	// SystemInfo asks a member, which may be this one, how its process is: see [CollectSystemInfo].
 	SystemInfo(ctx context.Context, member grid.MemberID) (SystemInfo, error)
 }

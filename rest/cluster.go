@@ -9,6 +9,7 @@ import (
 
 func (s *Server) registerCluster(rs *routes) {
 	rs.handle("/api/v1/cluster", methods{"GET": s.limited(s.cluster)})
+	rs.handle("/api/v1/cluster/recover", methods{"POST": s.counted(s.recover)})
 	rs.handle("/api/v1/members", methods{"GET": s.limited(s.members)})
 	rs.handle("/api/v1/partitions", methods{"GET": s.limited(s.partitions)})
 }
@@ -30,10 +31,14 @@ type clusterShape struct {
 	MasterName     string        `json:"masterName"`
 	Term           uint64        `json:"term"`
 	Partitions     int           `json:"partitions"`
-	Backups        int           `json:"backups"`
-	Safe           bool          `json:"safe"`
+	BackupCount    int           `json:"backupCount"` // wanted for each partition
+	Backups        int           `json:"backups"`     // in-sync ones that each partition has at least
+	DataMembers    int           `json:"dataMembers"` // that may hold replicas: with no more than backupCount of them, no partition has all it should
+	Safe           bool          `json:"safe"`        // the full set as far as there are members, and no move under way
 	LostPartitions int           `json:"lostPartitions"`
-	Moves          int           `json:"moves"` // replicas that are being brought up
+	Losses         uint64        `json:"partitionLosses"` // how often a partition was lost, since the cluster formed
+	Recoveries     uint64        `json:"recoveries"`      // how often survivors went on without a majority
+	Moves          int           `json:"moves"`           // replicas that are being brought up
 	Self           grid.MemberID `json:"self"`
 	Version        string        `json:"version"`
 }
@@ -47,7 +52,8 @@ func (s *Server) cluster(w http.ResponseWriter, r *http.Request) error {
 	shape := clusterShape{
 		ClusterID: state.ClusterID, Name: state.ClusterName, Size: len(state.Members),
 		Master: state.Master, MasterName: master.Name, Term: state.Term,
-		Partitions: len(state.Partitions), Backups: state.Backups, Safe: state.Safe(),
+		Partitions: len(state.Partitions), BackupCount: state.Backups, Backups: state.LeastBackups(),
+		DataMembers: len(state.DataMembers()), Safe: state.Safe(), Losses: state.Losses, Recoveries: state.Recoveries,
 		Self: s.cfg.Grid.Self(), Version: s.cfg.Version,
 	}
 	for i := range state.Partitions {

@@ -126,11 +126,14 @@ func gridStatus(err error) int {
 // fail answers with the error. A cause inside the member is logged, and the caller is told where to look.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := failureOf(err)
+	if no := s.cfg.Grid.Quorum(); no != nil && f.status == http.StatusServiceUnavailable && outOfReach(err) {
+		f.message = no.Error() + " (" + f.message + ")"
+	}
 	if f.internal {
 		id := requestID(r.Context())
 		s.log.Error("request failed", "method", r.Method, "path", r.URL.EscapedPath(), "request", id, "error", err)
 		f.message = "internal error; the log of this member has the cause under request " + id
-	} else if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+	} else if errors.Is(err, context.Canceled) && context.Cause(r.Context()) == context.Canceled {
 		s.log.Debug("client went away", "method", r.Method, "path", r.URL.EscapedPath())
 	}
 	body := map[string]any{}
@@ -148,6 +151,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
 	}
 	s.answer(w, r, f.status, body)
+}
+
+// outOfReach reports whether an error may come from there being no majority, and does not say so itself.
+func outOfReach(err error) bool {
+	_, own := errors.AsType[*httpError](err)
+	return !own && !errors.Is(err, grid.ErrNoQuorum) && !errors.Is(err, grid.ErrClosed) && !errors.Is(err, grid.ErrOverloaded)
 }
 
 // safe reports whether the method changes nothing, so that it may always be repeated.

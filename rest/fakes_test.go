@@ -181,8 +181,12 @@ func (f *fakeMaps) Entries(_ context.Context, mapName string, limit int) (out []
 
 // fakeGrid is a cluster of three, of which m3 never answers.
 type fakeGrid struct {
-	state  *grid.State
-	checks []Check
+	state    *grid.State
+	checks   []Check
+	noQuorum error
+	report   grid.Recovery
+	refuses  error
+	forced   []bool // recoveries asked for
 }
 
 var _ Grid = (*fakeGrid)(nil)
@@ -190,6 +194,12 @@ var _ Grid = (*fakeGrid)(nil)
 func (f *fakeGrid) State() *grid.State  { return f.state }
 func (f *fakeGrid) Self() grid.MemberID { return "id-1" }
 func (f *fakeGrid) Checks() []Check     { return f.checks }
+func (f *fakeGrid) Quorum() error       { return f.noQuorum }
+
+func (f *fakeGrid) Recover(_ context.Context, force bool) (grid.Recovery, error) {
+	f.forced = append(f.forced, force)
+	return f.report, f.refuses
+}
 
 func (f *fakeGrid) SystemInfo(_ context.Context, m grid.MemberID) (SystemInfo, error) {
 	switch m {

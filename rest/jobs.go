@@ -26,7 +26,7 @@ func (s *Server) registerJobs(rs *routes) {
 			rs.handle(prefix+name+"/{jobId}", methods{"GET": s.limited(s.jobInfo)})
 		}
 		rs.handle(prefix+"/stop-job", methods{"POST": s.limited(s.stopJob)})
-		rs.handle(prefix+"/stop-jobs", methods{"POST": s.limited(s.stopJobs)})
+		rs.handle(prefix+"/stop-jobs", methods{"POST": s.counted(s.stopJobs)})
 	}
 	rs.handle("/api/v1/jobs/cleanup", methods{"GET": s.limited(s.cleanups)})
 }
@@ -273,7 +273,9 @@ func (s *Server) stop(r *http.Request, req engine.StopRequest) error {
 	if strings.HasPrefix(req.JobID, "-") || req.JobID == "0" {
 		return failf(http.StatusNotFound, "there is no job %s", req.JobID)
 	}
-	err := s.cfg.Jobs.Stop(r.Context(), req)
+	ctx, cancel := s.oneCall(r)
+	defer cancel()
+	err := s.cfg.Jobs.Stop(ctx, req)
 	if errors.Is(err, engine.ErrNotFound) {
 		return failf(http.StatusNotFound, "there is no job %s", req.JobID)
 	}

@@ -86,6 +86,7 @@ func newClusterCollector(s *Server) *clusterCollector {
 	desc("gridnode_term", "Term of the master.")
 	desc("gridnode_partitions", "Partitions of this member, by its role in them.", "role")
 	desc("gridnode_partitions_lost", "Partitions without any replica left.")
+	desc("gridnode_partition_losses_total", "How often a partition lost its last replica, in the cluster, since it formed.")
 	desc("gridnode_migration_queue", "Replicas that are being brought up, in the cluster.")
 	desc("gridnode_jobs", "Jobs, by state; from the master only.", "state")
 	desc("gridnode_slots", "Slots, by state; from the master only.", "state")
@@ -116,6 +117,7 @@ func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.descs[name], prometheus.GaugeValue, value, labels...)
 	}
 	c.collectGrid(state, emit)
+	out <- prometheus.MustNewConstMetric(c.descs["gridnode_partition_losses_total"], prometheus.CounterValue, float64(state.Losses))
 	if state.Master == c.server.cfg.Grid.Self() {
 		c.collectJobs(state.ClusterName, emit)
 	}

@@ -107,6 +107,7 @@ func (s *Server) endpoint(path string, m methods) http.Handler {
 		rec := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
 		ctx, cancel := context.WithTimeout(r.Context(), s.cfg.RequestTimeout)
 		defer cancel()
+		defer context.AfterFunc(s.ending, cancel)()
 		r = r.WithContext(ctx)
 		defer func() { s.metrics.observe(path, r.Method, rec.status, time.Since(began)) }()
 		if err := s.dispatch(rec, r, m, allow); err != nil {
@@ -137,9 +138,15 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, m methods, all
 	return h(w, r)
 }
 
-// limited takes one of the server's tokens for the time of the request: what it holds in memory at once is bounded by that.
-func (s *Server) limited(h handlerFunc) handlerFunc {
+// limited is for all that needs the cluster: it is bounded in number and in time.
+func (s *Server) limited(h handlerFunc) handlerFunc { return s.counted(s.deadlined(h)) }
+
+// counted takes one of the server's tokens for the time of the request: what it holds in memory at once is bounded by that.
+func (s *Server) counted(h handlerFunc) handlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.refused(); err != nil {
+			return err
+		}
 		select {
 		case s.inFlight <- struct{}{}:
 			defer func() { <-s.inFlight }()

@@ -16,13 +16,15 @@ import (
 // Limits of the server.
 const (
 	DefaultRequestTimeout  = 30 * time.Second
+	DefaultGridTimeout     = 5 * time.Second // longer than a failover takes
 	DefaultShutdownTimeout = 10 * time.Second
 	DefaultMaxInFlight     = 512 // requests that are worked on at once; more are answered 503
 
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = time.Minute
 	idleTimeout       = 2 * time.Minute
-	writeSlack        = 30 * time.Second // to send the answer, beyond RequestTimeout
+	writeSlack        = 30 * time.Second       // to send the answer, beyond RequestTimeout
+	endSlack          = 250 * time.Millisecond // to send the answers after End
 	maxHeaderBytes    = 64 << 10
 )
 
@@ -38,7 +40,8 @@ type Config struct {
 	Version  string // of the program; empty: as it was built
 	Revision string // abbreviated, of its source; empty: as it was built
 
-	RequestTimeout  time.Duration // 0: DefaultRequestTimeout
+	RequestTimeout  time.Duration // of a whole request; 0: DefaultRequestTimeout
+	GridTimeout     time.Duration // how long a request waits for the grid or the engine; 0: DefaultGridTimeout
 	ShutdownTimeout time.Duration // how long Run waits for open requests; 0: DefaultShutdownTimeout
 	MaxInFlight     int           // 0: DefaultMaxInFlight
 
@@ -56,6 +59,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = DefaultRequestTimeout
+	}
+	if c.GridTimeout == 0 {
+		c.GridTimeout = DefaultGridTimeout
 	}
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = DefaultShutdownTimeout
@@ -78,6 +84,9 @@ type Server struct {
 	metrics  *metrics
 	inFlight chan struct{} // one token per request that is worked on
 	stopping atomic.Bool
+
+	ending context.Context // ended by End
+	end    context.CancelCauseFunc
 }
 
 // New returns a server that listens already; connections wait until [Server.Run].
@@ -87,6 +96,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("rest: Jobs, Maps and Grid are needed")
 	}
 	s := &Server{cfg: cfg, log: cfg.Logger, inFlight: make(chan struct{}, cfg.MaxInFlight)}
+	s.ending, s.end = context.WithCancelCause(context.Background())
 	var err error
 	if s.metrics, err = newMetrics(s, cfg.Collectors); err != nil {
 		return nil, fmt.Errorf("rest: metrics: %w", err)
@@ -111,7 +121,8 @@ func New(cfg Config) (*Server, error) {
 // Addr is the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Run serves until ctx ends, then lets open requests end for up to ShutdownTimeout, cuts off the rest and returns. It is called once.
+// Run serves until ctx ends, then lets open requests end for up to ShutdownTimeout, cuts off the rest and returns. After [Server.End] there is
+// nothing to wait for, so it is quick. It is called once.
 func (s *Server) Run(ctx context.Context) error {
 	served := make(chan error, 1) // one result, also when nobody waits for it any more
 	go func() { served <- s.http.Serve(s.listener) }()
@@ -121,11 +132,15 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.stopping.Store(true)
-	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.ShutdownTimeout)
+	patience := s.cfg.ShutdownTimeout
+	if s.refused() != nil {
+		patience = endSlack
+	}
+	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	err := s.http.Shutdown(shutdown)
 	if err != nil {
-		s.log.Warn("requests cut off", "waited", s.cfg.ShutdownTimeout)
+		s.log.Warn("requests cut off", "waited", patience)
 		_ = s.http.Close()
 	}
 	<-served

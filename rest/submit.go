@@ -22,7 +22,7 @@ func (s *Server) registerSubmit(rs *routes) {
 	for _, prefix := range []string{"", v1} {
 		rs.handle(prefix+"/submit-job", methods{"POST": s.limited(s.submitJob)})
 		rs.handle(prefix+"/submit-job/upload", methods{"POST": s.limited(s.submitUpload)})
-		rs.handle(prefix+"/submit-jobs", methods{"POST": s.limited(s.submitJobs)})
+		rs.handle(prefix+"/submit-jobs", methods{"POST": s.counted(s.submitJobs)})
 	}
 }
 
@@ -224,7 +224,9 @@ func (s *Server) submitJobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	submitted := make([]submitShape, 0, len(reqs))
 	for i, req := range reqs {
-		res, err := s.cfg.Jobs.Submit(r.Context(), req)
+		ctx, cancel := s.oneCall(r)
+		res, err := s.cfg.Jobs.Submit(ctx, req)
+		cancel()
 		if err != nil {
 			return withFields(err, at(i), map[string]any{"submitted": submitted})
 		}

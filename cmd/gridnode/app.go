@@ -55,6 +55,7 @@ func (a *app) commands() []*cobra.Command {
 		a.membersCommand(),
 		a.jobCommand(),
 		a.mapCommand(),
+		a.recoverCommand(),
 		a.demoCommand(),
 		a.versionCommand(),
 	}

@@ -30,12 +30,14 @@ type client struct {
 	current   int      // of endpoints
 	reached   bool     // some member has answered
 	patience  time.Duration
-	http      *http.Client
+
+	readLimit, writeLimit time.Duration // of one attempt
+	http                  *http.Client
 }
 
 // newClient takes the endpoints from the flags, else from the environment, else looks where members are by default.
 func newClient(endpoints, environ []string, patience time.Duration) (*client, error) {
-	c := &client{patience: patience, http: &http.Client{
+	c := &client{patience: patience, readLimit: readTimeout, writeLimit: writeTimeout, http: &http.Client{
 		Transport: &http.Transport{
 			Proxy:       http.ProxyFromEnvironment,
 			DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext,
@@ -112,9 +114,9 @@ func (e *unknownError) Unwrap() error { return e.cause }
 type verdict int
 
 const (
-	answered verdict = iota
-	elsewhere
-	gone // nobody answered at all
+	answered  verdict = iota
+	elsewhere         // a member was reached, but somebody else has to be asked, or later
+	gone              // no member was reached
 )
 
 // do asks one member after the other until one answers, for as long as the client's patience. It never repeats what may have been done
@@ -171,9 +173,9 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // attempt asks the current endpoint.
 func (c *client) attempt(ctx context.Context, req request) (reply, verdict, error) {
-	timeout := writeTimeout
+	timeout := c.writeLimit
 	if req.method == http.MethodGet {
-		timeout, req.repeatable = readTimeout, true
+		timeout, req.repeatable = c.readLimit, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -186,10 +188,7 @@ func (c *client) attempt(ctx context.Context, req request) (reply, verdict, erro
 	}
 	res, err := c.http.Do(hr)
 	if err != nil {
-		if op, ok := errors.AsType[*net.OpError](err); req.repeatable || ok && op.Op == "dial" {
-			return reply{}, gone, err
-		}
-		return reply{}, answered, &unknownError{err}
+		return c.unanswered(ctx, req, timeout, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -202,6 +201,22 @@ func (c *client) attempt(ctx context.Context, req request) (reply, verdict, erro
 		return reply{}, answered, &unknownError{err}
 	}
 	return judge(reply{res.StatusCode, res.Header, body}, req)
+}
+
+// unanswered says what an attempt means that ended without an answer. Whoever was reached and stayed silent is no less there for it.
+func (c *client) unanswered(ctx context.Context, req request, timeout time.Duration, err error) (reply, verdict, error) {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return reply{}, gone, err
+	}
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%s was reached, but did not answer within %v", c.endpoints[c.current], timeout)
+	} else {
+		err = fmt.Errorf("%s was reached, but broke off: %w", c.endpoints[c.current], err)
+	}
+	if req.repeatable {
+		return reply{}, elsewhere, err
+	}
+	return reply{}, answered, &unknownError{err}
 }
 
 func judge(rep reply, req request) (reply, verdict, error) {

@@ -18,7 +18,7 @@ import (
 const (
 	membersAnswer = `{"members":[{"id":"i1","name":"n1","address":"127.0.0.1:5701","http":"http://127.0.0.1:8080","master":true,"state":"active","roles":["data","worker"],"owned":136,"backups":135},` +
 		`{"id":"i2","name":"n2","address":"127.0.0.1:5702","http":"http://127.0.0.1:8081","state":"leaving","roles":["data"],"owned":135,"backups":136}]}`
-	clusterAnswer = `{"clusterId":"c","name":"dev","size":2,"partitions":271,"backups":1,"safe":true}`
+	clusterAnswer = `{"clusterId":"c","name":"dev","size":2,"partitions":271,"backupCount":1,"backups":1,"dataMembers":2,"safe":true}`
 	runningJob    = `{"jobId":"913457286014730241","jobName":"orders","jobStatus":"RUNNING","createTime":"2026-11-30 10:00:00","restarts":"1",` +
 		`"metrics":{"SourceReceivedCount":"100","SinkWriteCount":"99"},"tasks":[{"pipeline":1,"source":1,"subtask":0,"status":"RUNNING","attempt":2,"member":"i1"}]}`
 	failedJob = `{"jobId":"7","jobName":"broken","jobStatus":"FAILED","errorMsg":"row 3\nis bad","createTime":"2026-11-30 10:00:00","finishTime":"2026-11-30 10:00:09","restarts":"0",` +
@@ -46,6 +46,7 @@ func TestCommands(t *testing.T) {
 		"GET /api/v1/maps/a%2Fb/entries/k%20":   {200, map[string]string{"Content-Type": "text/plain", "Etag": `"42"`}, "v1"},
 		"DELETE /api/v1/maps/m/entries/k":       {204, nil, ""},
 		"GET /api/v1/maps/m/size":               {200, nil, `{"name":"m","size":3}`},
+		"POST /api/v1/cluster/recover":          {200, nil, `{"applied":false,"cluster":"dev","says":["would go on: n1","would be dropped: n2, n3"]}`},
 	}
 	tests := []struct {
 		name string
@@ -80,6 +81,9 @@ func TestCommands(t *testing.T) {
 			result{0, `{"map":"a/b","key":"k ","text":"v1","contentType":"text/plain","version":"42"}` + "\n", ""}},
 		{"map rm", []string{"map", "rm", "m", "k"}, result{0, "ok\n", ""}},
 		{"map size", []string{"map", "size", "m"}, result{0, "3\n", ""}},
+		{"recover", []string{"recover"}, result{0, "cluster dev could be recovered, with --force --cluster dev\n  would go on: n1\n  would be dropped: n2, n3\n", ""}},
+		{"recover -o json", []string{"recover", "-o", "json"},
+			result{0, `{"applied":false,"cluster":"dev","says":["would go on: n1","would be dropped: n2, n3"]}` + "\n", ""}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -248,6 +252,60 @@ func TestClient_NobodyThere(t *testing.T) {
 	}
 }
 
+// A member that is there and does not answer is not taken for one that is not there, and 503 for neither.
+func TestClient_TellsApartWhyThereIsNoAnswer(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers: a process that stands still
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = nobody.Close()
+	breaks := newREST(t, func(string, int) answer { return answer{} })
+	busy := newREST(t, func(string, int) answer { return answer{503, nil, `{"message":"there is no majority"}`} })
+	there, gone, unknown := "was reached, but", "no member answers at", "the outcome is unknown"
+	for _, tt := range []struct {
+		name, method, at string
+		says, not        []string
+	}{
+		{"read, nobody there", "GET", nobody.Addr().String(), []string{gone, "refused"}, []string{there, unknown}},
+		{"write, nobody there", "PUT", nobody.Addr().String(), []string{gone, "refused"}, []string{there, unknown}},
+		{"read, it stands still", "GET", silent.Addr().String(), []string{there, "did not answer within 50ms"}, []string{gone, unknown}},
+		{"write, it stands still", "PUT", silent.Addr().String(), []string{there, "did not answer within 50ms", unknown}, []string{gone}},
+		{"read, it breaks off", "GET", breaks.URL, []string{there, "broke off"}, []string{gone, unknown}},
+		{"write, it breaks off", "PUT", breaks.URL, []string{there, "broke off", unknown}, []string{gone}},
+		{"read, 503", "GET", busy.URL, []string{"no member could answer", "there is no majority"}, []string{gone, there, unknown}},
+		{"write, 503", "PUT", busy.URL, []string{"no member could answer", "there is no majority"}, []string{gone, there, unknown}},
+		{"read, one nobody and one 503", "GET", nobody.Addr().String() + "," + busy.URL, []string{"no member could answer"}, []string{gone}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := newClient([]string{tt.at}, nil, time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.close()
+			c.readLimit, c.writeLimit = 50*time.Millisecond, 50*time.Millisecond
+			_, err = c.do(t.Context(), request{method: tt.method, path: "/api/v1/maps/m/entries/k"})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, s := range tt.says {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%q does not say %q", err, s)
+				}
+			}
+			for _, s := range tt.not {
+				if strings.Contains(err.Error(), s) {
+					t.Errorf("%q says %q", err, s)
+				}
+			}
+		})
+	}
+}
+
 func TestClient_GivesUpAfterItsPatience(t *testing.T) {
 	s := newREST(t, func(string, int) answer { return answer{503, nil, `{"message":"there is no master"}`} })
 	c := newCLI()
@@ -268,14 +326,40 @@ func TestClient_SignalEndsIt(t *testing.T) {
 	}
 }
 
+func TestRecover_Force(t *testing.T) {
+	s := newREST(t, func(string, int) answer {
+		return answer{200, nil, `{"applied":true,"cluster":"dev","says":["go on: n1"]}`}
+	})
+	res := newCLI().run(t.Context(), "recover", "--force", "--cluster", "dev", "--http", s.URL)
+	if diff := cmp.Diff(result{0, "cluster dev is recovered\n  go on: n1\n", ""}, res, cmp.AllowUnexported(result{})); diff != "" {
+		t.Error(diff)
+	}
+	if requests, _ := s.seen(); len(requests) != 1 || requests[0] != `POST /api/v1/cluster/recover {"cluster":"dev","force":true}` {
+		t.Errorf("%v", requests)
+	}
+	if res := newCLI().run(t.Context(), "recover", "--force", "--http", s.URL); res.code != exitUsage || !strings.Contains(res.stderr, "--cluster") {
+		t.Errorf("without the cluster's name: %+v", res)
+	}
+	refuses := newREST(t, func(string, int) answer { return answer{409, nil, `{"message":"refused: 2 of 3 voters answer"}`} })
+	if res := newCLI().run(t.Context(), "recover", "--force", "--cluster", "dev", "--http", refuses.URL); res.code != 1 || !strings.Contains(res.stderr, "2 of 3 voters") {
+		t.Errorf("%+v", res)
+	}
+}
+
 func TestMembers_Line(t *testing.T) {
 	tests := []struct {
 		in   clusterInfo
 		want string
 	}{
-		{clusterInfo{Partitions: 271, Backups: 2, Safe: true}, "271 partitions, 2 backups each, cluster safe"},
-		{clusterInfo{Partitions: 1, Backups: 1, Moves: 3}, "1 partition, 1 backup each, cluster not safe yet (3 moves)"},
-		{clusterInfo{Partitions: 9, LostPartitions: 2, Safe: true}, "9 partitions, 0 backups each, 2 LOST"},
+		{clusterInfo{Partitions: 271, BackupCount: 2, Backups: 2, DataMembers: 3, Safe: true}, "271 partitions, 2 backups each, cluster safe"},
+		{clusterInfo{Partitions: 271, BackupCount: 1, Backups: 1, DataMembers: 3, Safe: true}, "271 partitions, 1 backup each, cluster safe"},
+		{clusterInfo{Partitions: 271, BackupCount: 1, DataMembers: 1, Safe: true}, "271 partitions, no backups: 1 data member"},
+		{clusterInfo{Partitions: 271, BackupCount: 2, Backups: 1, DataMembers: 2, Safe: true}, "271 partitions, 1 of 2 backups each: 2 data members"},
+		{clusterInfo{Partitions: 271, DataMembers: 1, Safe: true}, "271 partitions, no backups: none are wanted"},
+		{clusterInfo{Partitions: 271, BackupCount: 1}, "271 partitions, no data members: nothing can be stored"},
+		{clusterInfo{Partitions: 1, BackupCount: 1, DataMembers: 2, Moves: 3}, "1 partition, 0 of 1 backup each, cluster not safe yet (3 moves)"},
+		{clusterInfo{Partitions: 1, BackupCount: 1, Backups: 1, DataMembers: 3, Moves: 1}, "1 partition, 1 backup each, cluster not safe yet (1 move)"},
+		{clusterInfo{Partitions: 9, DataMembers: 1, LostPartitions: 2, Safe: true}, "9 partitions, 0 backups each, 2 LOST"},
 	}
 	for _, tt := range tests {
 		if got := tt.in.line(); got != tt.want {

@@ -26,7 +26,9 @@ type memberList struct {
 type clusterInfo struct {
 	Name           string
 	Partitions     int
-	Backups        int
+	BackupCount    int // wanted for each partition
+	Backups        int // that each partition has at least
+	DataMembers    int
 	Safe           bool
 	LostPartitions int
 	Moves          int
@@ -66,15 +68,31 @@ func (a *app) membersCommand() *cobra.Command {
 	return cmd
 }
 
+// line says in one line how well the data is kept.
 func (c clusterInfo) line() string {
-	backups := plural(c.Backups, "backup") + " each"
+	partitions, kept := plural(c.Partitions, "partition"), plural(c.Backups, "backup")+" each"
+	if c.Backups < c.BackupCount {
+		kept = fmt.Sprintf("%d of %s each", c.Backups, plural(c.BackupCount, "backup"))
+	}
+	few := "" // as safe as it is, it cannot be as safe as it should
+	if c.DataMembers <= c.BackupCount {
+		few = plural(c.DataMembers, "data member")
+	}
 	switch {
 	case c.LostPartitions > 0:
-		return fmt.Sprintf("%s, %s, %d LOST", plural(c.Partitions, "partition"), backups, c.LostPartitions)
-	case c.Safe:
-		return fmt.Sprintf("%s, %s, cluster safe", plural(c.Partitions, "partition"), backups)
+		return fmt.Sprintf("%s, %s, %d LOST", partitions, kept, c.LostPartitions)
+	case c.DataMembers == 0:
+		return fmt.Sprintf("%s, no data members: nothing can be stored", partitions)
+	case !c.Safe:
+		return fmt.Sprintf("%s, %s, cluster not safe yet (%s)", partitions, kept, plural(c.Moves, "move"))
+	case few != "" && c.Backups == 0:
+		return fmt.Sprintf("%s, no backups: %s", partitions, few)
+	case few != "":
+		return fmt.Sprintf("%s, %s: %s", partitions, kept, few)
+	case c.BackupCount == 0:
+		return fmt.Sprintf("%s, no backups: none are wanted", partitions)
 	}
-	return fmt.Sprintf("%s, %s, cluster not safe yet (%s)", plural(c.Partitions, "partition"), backups, plural(c.Moves, "move"))
+	return fmt.Sprintf("%s, %s, cluster safe", partitions, kept)
 }
 
 func plural(n int, noun string) string {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"golang.org/x/sync/errgroup"
@@ -31,9 +32,14 @@ type Cluster struct {
 	form  *formation
 
 	raft    atomic.Pointer[raft.Raft] // set while Run runs
+	group   atomic.Pointer[group]     // likewise; its raft is the one above
 	reign   atomic.Pointer[reign]     // set while this member is master
 	beats   chan beatResult
 	leaving atomic.Bool
+
+	heard    sync.Map // grid.MemberID -> time.Time: when it last answered a heartbeat; members only
+	recovery *recovery
+	watched  watched // watchLoop's
 
 	joined   chan struct{}          // closed when this member is active
 	forwards chan struct{}          // semaphore: one token per command that is proposed for another member
@@ -47,6 +53,7 @@ type Cluster struct {
 // view is one state and the notice that it was superseded.
 type view struct {
 	state      *grid.State
+	index      uint64 // of the last entry of raft's log that is in it
 	superseded chan struct{}
 }
 
@@ -69,7 +76,7 @@ func New(cfg Config) (*Cluster, error) {
 		cfg: cfg, self: self, log: cfg.Logger.With("component", "cluster", "member", self.Name), t: cfg.Transport,
 		fsm: newFSM(), lease: newLease(cfg.Lease), form: newFormation(cfg, self),
 		// A result that finds the channel full is like one that was lost: the next heartbeat is due soon.
-		beats:  make(chan beatResult, 64),
+		beats: make(chan beatResult, 64), recovery: newRecovery(),
 		joined: make(chan struct{}), forwards: make(chan struct{}, maxForwards),
 	}
 	c.t.Handle(wire.Hello, c.serveHello)
@@ -77,6 +84,8 @@ func New(cfg Config) (*Cluster, error) {
 	c.t.Handle(wire.Heartbeat, c.serveBeat)
 	c.t.Handle(wire.Confirm, c.serveConfirm)
 	c.t.Handle(wire.Propose, c.servePropose)
+	c.t.Handle(wire.RecoverAsk, c.serveRecoverAsk)
+	c.t.Handle(wire.RecoverDo, c.serveRecoverDo)
 	c.t.OnDown(c.connectionDown)
 	c.t.ResolveWith(c.Resolve)
 	return c, nil
@@ -96,6 +105,10 @@ func (c *Cluster) Joined() <-chan struct{} { return c.joined }
 
 // LeaseValid reports whether this member may act as one right now. It takes no lock.
 func (c *Cluster) LeaseValid() bool { return c.lease.valid() }
+
+// LeaseRenewed returns how long ago this member asked for the lease that the master granted it last; ok is false if none ever was. Only a
+// master that lives and leads a majority grants, so this is how long that has been certain.
+func (c *Cluster) LeaseRenewed() (ago time.Duration, ok bool) { return c.lease.renewed() }
 
 // LeaseContext returns a context that ends, with the cause grid.ErrNoLease, when the present lease lapses. Without a lease it has ended.
 func (c *Cluster) LeaseContext() context.Context { return c.lease.context() }
@@ -123,26 +136,21 @@ func (c *Cluster) Resolve(id grid.MemberID) (addr string, ok bool) {
 // impossible. When it returns, raft and gossip have ended with all goroutines, but for a probe of memberlist's that ends within a second. It
 // must be called once, while the transport runs.
 func (c *Cluster) Run(ctx context.Context) error {
-	streams := newRaftStreams(c.t, c.self)
-	r, err := c.newRaft(streams)
+	g, err := c.newGroup(nil)
 	if err != nil {
 		return err
 	}
-	c.raft.Store(r)
-	g, err := c.startGossip()
+	c.enter(g)
+	gsp, err := c.startGossip()
 	if err == nil {
-		c.gossip.Store(g)
-		err = c.runLoops(ctx, r)
+		c.gossip.Store(gsp)
+		err = c.runGroups(ctx)
 		c.gossip.Store(nil)
-		g.close()
+		c.lease.close()
+		gsp.close()
 	}
 	c.lease.close()
-	c.raft.Store(nil)
-	streams.cut()
-	if err := r.Shutdown().Error(); err != nil {
-		c.log.Warn("raft did not stop cleanly", "error", err)
-	}
-	streams.join()
+	c.exit()
 	c.mu.Lock()
 	c.stopped = true
 	c.mu.Unlock()
@@ -150,39 +158,80 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return err
 }
 
-func (c *Cluster) runLoops(ctx context.Context, r *raft.Raft) error {
+// runGroups runs in one raft after the other: there is a next one only after a recovery.
+func (c *Cluster) runGroups(ctx context.Context) error {
+	for {
+		var next *recoveryPlan
+		err := c.runLoops(ctx, c.group.Load().raft, &next)
+		if !errors.Is(err, errReform) {
+			return err
+		}
+		c.exit()
+		g, err := c.newGroup(next)
+		if err != nil {
+			return err
+		}
+		c.enter(g)
+		c.log.Warn("raft is formed anew from the survivors of a recovery", "members", len(next.Servers), "term", next.Term, "cluster_id", next.State.ClusterID)
+	}
+}
+
+func (c *Cluster) enter(g *group) {
+	c.group.Store(g)
+	c.raft.Store(g.raft)
+}
+
+// exit ends raft.
+func (c *Cluster) exit() {
+	c.raft.Store(nil)
+	g := c.group.Swap(nil)
+	if g == nil {
+		return
+	}
+	if err := g.stop(); err != nil {
+		c.log.Warn("raft did not stop cleanly", "error", err)
+	}
+}
+
+// runLoops runs until ctx ends or one of the loops does; with errReform, next is what raft is to be formed anew from.
+func (c *Cluster) runLoops(ctx context.Context, r *raft.Raft, next **recoveryPlan) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.formationLoop(ctx, r) })
 	group.Go(func() error { return c.heartbeatLoop(ctx) })
 	group.Go(func() error { return c.masterLoop(ctx, r) })
 	group.Go(func() error { return c.watchLoop(ctx) })
-	err := group.Wait()
-	c.lease.close()
-	return err
+	group.Go(func() error { return c.reformLoop(ctx, next) })
+	return group.Wait()
 }
 
-// watchLoop watches this member's own membership.
+// watched is what watchLoop has seen last. It outlives a recovery, over which members are lost, too.
+type watched struct {
+	known, active bool // this member, in the agreed state
+	members       []grid.Member
+	master        grid.MemberID
+}
+
+// watchLoop watches this member's own membership, and what becomes of the others.
 func (c *Cluster) watchLoop(ctx context.Context) error {
-	known, active := false, false
-	var members []grid.Member
-	var master grid.MemberID
+	w := &c.watched
 	for {
 		s, superseded := c.View()
 		me, ok := s.Member(c.self.ID)
-		if known && !ok && !c.leaving.Load() {
+		if w.known && !ok && !c.leaving.Load() {
 			return ErrRemoved
 		}
-		known = known || ok
-		if ok && me.State != grid.Joining && !active {
-			active = true
+		w.known = w.known || ok
+		if ok && me.State != grid.Joining && !w.active {
+			w.active = true
 			close(c.joined)
 			c.log.Info("joined", "cluster", s.ClusterName, "cluster_id", s.ClusterID, "id", c.self.ID)
 		}
-		c.logChange(members, s.Members)
-		if s.Master != master {
+		c.logChange(w.members, s.Members)
+		c.dropGone(ctx, w.members, s)
+		if s.Master != w.master {
 			c.log.Info("new master", "id", s.Master, "term", s.Term)
 		}
-		members, master = s.Members, s.Master
+		w.members, w.master = s.Members, s.Master
 		select {
 		case <-superseded:
 		case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 type tenure struct {
 	until    time.Time // its lease is over then, by the master's clock; zero: it was never granted one
 	heard    time.Time // its last heartbeat, or when the master began to listen for one
+	index    uint64    // how far it had applied the log at its last heartbeat
 	beat     bool      // it has sent a heartbeat in this term
 	hinted   string    // why it may be dead; empty if nothing says so since its last heartbeat
 	removing bool      // its removal was proposed: it is granted nothing any more
@@ -48,9 +49,9 @@ func (l *ledger) sync(s *grid.State, now time.Time) {
 }
 
 // arrived takes note of a heartbeat.
-func (l *ledger) arrived(id grid.MemberID, now time.Time) {
+func (l *ledger) arrived(id grid.MemberID, index uint64, now time.Time) {
 	if t := l.members[id]; t != nil && !t.removing {
-		t.heard, t.beat, t.hinted = now, true, ""
+		t.heard, t.index, t.beat, t.hinted = now, index, true, ""
 	}
 }
 
@@ -79,6 +80,15 @@ func (l *ledger) leased(id grid.MemberID, now time.Time) bool {
 	}
 	t := l.members[id]
 	return t != nil && !t.removing && now.Before(t.until)
+}
+
+// maxBehind is how many entries a member may be behind, by its last heartbeat, to be made a voter.
+const maxBehind = 64
+
+// ready reports whether a member can be made a voter: the change has to wait for it, so it holds a lease and is not far behind.
+func (l *ledger) ready(id grid.MemberID, s *grid.State, now time.Time) bool {
+	t := l.members[id]
+	return t != nil && l.leased(id, now) && t.index > 0 && t.index+maxBehind >= s.Index
 }
 
 // decide says which changes of the members are due now, and marks those that it removes. It never names a member whose lease may still run.

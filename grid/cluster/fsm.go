@@ -15,20 +15,21 @@ import (
 
 // fsm adapts the pure grid.State to raft.FSM. raft calls its methods from one goroutine.
 type fsm struct {
-	view atomic.Pointer[view]
+	view  atomic.Pointer[view]
+	snaps raft.SnapshotStore // of the raft that uses it; set before that starts
 }
 
 var _ raft.FSM = (*fsm)(nil)
 
 func newFSM() *fsm {
 	f := &fsm{}
-	f.view.Store(&view{&grid.State{}, make(chan struct{})})
+	f.view.Store(&view{state: &grid.State{}, superseded: make(chan struct{})})
 	return f
 }
 
-// publish makes the state visible and wakes those who wait for a change.
-func (f *fsm) publish(s *grid.State) {
-	old := f.view.Swap(&view{s, make(chan struct{})})
+// publish makes the state visible, which holds all up to the index, and wakes those who wait for a change.
+func (f *fsm) publish(s *grid.State, index uint64) {
+	old := f.view.Swap(&view{state: s, index: index, superseded: make(chan struct{})})
 	close(old.superseded)
 }
 
@@ -37,7 +38,16 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	if entry.Type != raft.LogCommand {
 		return nil
 	}
-	state := f.view.Load().state
+	next, err := applyEntry(f.view.Load().state, entry)
+	f.publish(next, entry.Index)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+// applyEntry returns the state after an entry that is a command.
+func applyEntry(state *grid.State, entry *raft.Log) (*grid.State, error) {
 	var c grid.Command
 	if err := pack.Unmarshal(entry.Data, &c); err != nil {
 		c = grid.Command{} // rejected below, so that the entry counts on every member
@@ -45,12 +55,7 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	if c.Claim != nil && c.Claim.Term != entry.Term {
 		c = grid.Command{} // a claim of another term than the one that it was written in
 	}
-	next, err := state.Apply(c)
-	f.publish(next)
-	if err != nil {
-		return err
-	}
-	return nil
+	return state.Apply(c)
 }
 
 // Snapshot takes the state, which is immutable.
@@ -63,7 +68,11 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err = errors.Join(err, r.Close()); err != nil {
 		return fmt.Errorf("restore the agreed state: %w", err)
 	}
-	f.publish(&s)
+	var index uint64 // of the snapshot: raft keeps it before it has it restored
+	if list, err := f.snaps.List(); err == nil && len(list) > 0 {
+		index = list[0].Index
+	}
+	f.publish(&s, index)
 	return nil
 }
 

@@ -23,7 +23,7 @@ func (c *Cluster) heartbeatLoop(ctx context.Context) error {
 	tick := time.NewTicker(c.cfg.Heartbeat)
 	defer tick.Stop()
 	var b beater
-	granted := time.Now()
+	granted, refused := time.Now(), 0 // ticks in a row without a grant
 	for {
 		s, superseded := c.View()
 		if s.Master != b.master { // a new master: do not let it wait
@@ -35,19 +35,28 @@ func (c *Cluster) heartbeatLoop(ctx context.Context) error {
 			return nil
 		case <-superseded:
 		case <-tick.C:
+			refused++
 			c.beat(b.targets(s, time.Since(granted) > c.cfg.Lease), s.Index)
 		case r := <-c.beats:
 			switch {
 			case r.err != nil:
-			case r.reply.Removed:
+			case r.reply.Removed && c.believes(r.reply, refused):
 				return ErrRemoved
 			case r.reply.Granted:
-				granted = time.Now()
+				granted, refused = time.Now(), 0
 			default:
 				b.hint = r.reply.Master
 			}
 		}
 	}
+}
+
+// believes reports whether this member takes another one's word that it was removed. Within its own cluster that is the log's word. From a
+// cluster that was recovered out of its own it is only the operator's, who may have been wrong: it counts when this member's own cluster has
+// granted it nothing for as long as it would keep a silent member, in heartbeats that it has sent, for while it stood still it asked nobody.
+func (c *Cluster) believes(r beatReply, refused int) bool {
+	s, _ := c.View()
+	return r.ClusterID == s.ClusterID || time.Duration(refused)*c.cfg.Heartbeat >= c.cfg.SessionTimeout
 }
 
 // beater chooses whom to send heartbeats. It is a value without clock or connections.
@@ -99,6 +108,7 @@ func (c *Cluster) beat(targets []grid.MemberID, index uint64) {
 			r := beatResult{to: to, err: err}
 			if err == nil {
 				r.err = pack.Unmarshal(answer, &r.reply)
+				c.heard.Store(to, time.Now())
 			}
 			if r.err == nil && r.reply.Granted {
 				c.lease.extend(sent)

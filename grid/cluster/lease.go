@@ -31,6 +31,12 @@ func newLease(length time.Duration) *lease {
 
 func (l *lease) valid() bool { return int64(time.Since(l.base)) < l.until.Load() }
 
+// renewed returns how long ago the last renewal was asked for that was granted; ok is false if none ever was, or the lease was given up.
+func (l *lease) renewed() (ago time.Duration, ok bool) {
+	until := l.until.Load()
+	return time.Since(l.base) - time.Duration(until) + l.length, until != 0
+}
+
 func (l *lease) context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()

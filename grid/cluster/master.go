@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -252,10 +253,10 @@ func (m *reign) offerHint(id grid.MemberID, why string) {
 // heard takes a heartbeat in; it is answered when this master was confirmed, or at once if the member was removed.
 func (m *reign) heard(s *grid.State, b beatRequest) {
 	if _, ok := s.Member(b.msg.ID); !ok {
-		respond(b.reply, &beatReply{Removed: removed(s, b.msg), Term: m.term, Master: m.c.self.ID})
+		respond(b.reply, &beatReply{ClusterID: s.ClusterID, Removed: removed(s, b.msg), Term: m.term, Master: m.c.self.ID})
 		return
 	}
-	m.ledger.arrived(b.msg.ID, time.Now())
+	m.ledger.arrived(b.msg.ID, b.msg.Index, time.Now())
 	m.waiting = append(m.waiting, b)
 }
 
@@ -306,13 +307,35 @@ func (m *reign) startServerChange(ctx context.Context, tasks *sync.WaitGroup, s 
 	if conf.Error() != nil {
 		return
 	}
-	change, ok := nextServerChange(m.c.self.ID, s, conf.Configuration().Servers, func(id grid.MemberID) bool { return m.ledger.leased(id, now) })
-	if !ok {
+	changes := nextServerChanges(m.c.self.ID, s, conf.Configuration().Servers, func(id grid.MemberID) bool { return m.ledger.ready(id, s, now) })
+	if len(changes) == 0 {
 		return
 	}
 	m.changing = true
-	m.c.log.Debug("changing raft's servers", "op", change.op, "id", change.id)
-	tasks.Go(func() { m.changed <- m.c.await(ctx, startChange(m.raft, change)) })
+	m.c.log.Debug("changing raft's servers", "changes", changes)
+	tasks.Go(func() { m.changed <- m.makeChanges(ctx, changes) })
+}
+
+// makeChanges hands raft one change after the other, not waiting for one to be done before it hands over the next: raft takes that up in the
+// moment that the one before is committed.
+func (m *reign) makeChanges(ctx context.Context, changes []serverChange) error {
+	results := make(chan error, len(changes)) // one each
+	for _, change := range changes {
+		future := startChange(m.raft, change)
+		if !m.c.background(func() { results <- future.Error() }) {
+			return raft.ErrRaftShutdown
+		}
+	}
+	var failure error
+	for range changes {
+		select {
+		case err := <-results:
+			failure = cmp.Or(failure, err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return failure
 }
 
 // startChange hands one change to raft.

@@ -110,14 +110,20 @@ func TestServerChanges_Converge(t *testing.T) {
 			servers = append(servers, raft.Server{ID: id, Suffrage: raft.ServerSuffrage(rapid.IntRange(0, 1).Draw(t, "suffrage"))})
 		}
 		for range 40 {
-			change, ok := nextServerChange(self, s, servers, func(grid.MemberID) bool { return true })
-			if !ok {
+			changes := nextServerChanges(self, s, servers, func(grid.MemberID) bool { return true })
+			if len(changes) == 0 {
 				break
 			}
-			if change.id == self {
-				t.Fatalf("the master changes itself: %+v", change)
+			before := votersOf(servers)
+			for _, change := range changes {
+				if change.id == self {
+					t.Fatalf("the master changes itself: %+v", change)
+				}
+				servers = applied(servers, change)
 			}
-			servers = applied(servers, change)
+			if before == 1 && votersOf(servers) == 2 {
+				t.Fatalf("it stops at two voters: %+v", changes)
+			}
 		}
 		var voters []grid.MemberID
 		for _, sv := range servers {
@@ -132,6 +138,15 @@ func TestServerChanges_Converge(t *testing.T) {
 			t.Fatalf("servers %v, voters %v, want %v", servers, voters, want)
 		}
 	})
+}
+
+func votersOf(servers []raft.Server) (n int) {
+	for _, sv := range servers {
+		if sv.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
 }
 
 func applied(servers []raft.Server, c serverChange) []raft.Server {
@@ -149,12 +164,59 @@ func applied(servers []raft.Server, c serverChange) []raft.Server {
 	return servers
 }
 
-func TestNextServerChange_WaitsForASilentMember(t *testing.T) {
-	s := &grid.State{Members: members("", "", "")}
-	servers := []raft.Server{{ID: "m1"}, {ID: "m2", Suffrage: raft.Nonvoter}, {ID: "m3", Suffrage: raft.Nonvoter}}
-	change, ok := nextServerChange("m1", s, servers, func(id grid.MemberID) bool { return id != "m2" })
-	if !ok || change.op != promote || change.id != "m3" {
-		t.Errorf("got %+v", change)
+// From one voter it goes to three or not at all; only a master that is leaving, which needs an heir, does with one more. Otherwise a member
+// that is not ready keeps nobody else from becoming a voter.
+func TestNextServerChanges_WaitsForASilentMember(t *testing.T) {
+	voter, rest := raft.Voter, raft.Nonvoter
+	for _, tc := range []struct {
+		name    string
+		leaving bool
+		of      []raft.ServerSuffrage // m1, the master, and so on
+		silent  grid.MemberID
+		want    []grid.MemberID
+	}{
+		{"both are ready", false, []raft.ServerSuffrage{voter, rest, rest}, "", []grid.MemberID{"m2", "m3"}},
+		{"one is not", false, []raft.ServerSuffrage{voter, rest, rest}, "m2", nil},
+		{"the other is not", false, []raft.ServerSuffrage{voter, rest, rest}, "m3", nil},
+		{"the master leaves", true, []raft.ServerSuffrage{voter, rest, rest}, "m2", []grid.MemberID{"m3"}},
+		{"one of three is missing", false, []raft.ServerSuffrage{voter, voter, rest}, "", []grid.MemberID{"m3"}},
+		{"from three to five", false, []raft.ServerSuffrage{voter, voter, voter, rest, rest}, "m4", []grid.MemberID{"m5"}},
+	} {
+		s := &grid.State{Members: members(make([]string, len(tc.of))...)}
+		if tc.leaving {
+			s.Members[0].State = grid.Leaving
+		}
+		var servers []raft.Server
+		for i, m := range s.Members {
+			servers = append(servers, raft.Server{ID: raft.ServerID(m.ID), Suffrage: tc.of[i]})
+		}
+		var got []grid.MemberID
+		for _, change := range nextServerChanges("m1", s, servers, func(id grid.MemberID) bool { return id != tc.silent }) {
+			if change.op != promote {
+				t.Errorf("%s: %+v", tc.name, change)
+			}
+			got = append(got, change.id)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v become voters, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// A member becomes a voter when its heartbeats say that it has the log, or nearly.
+func TestLedger_Ready(t *testing.T) {
+	now := time.Unix(100, 0)
+	s := &grid.State{Members: members("", "", "", ""), Index: 1000}
+	l := newLedger("m1", time.Second, 5*time.Second, s, now)
+	l.arrived("m2", 1000-maxBehind, now)
+	l.arrived("m3", 1000-maxBehind-1, now)
+	for id, want := range map[grid.MemberID]bool{"m2": true, "m3": false, "m4": false, "m9": false} { // m4 has said nothing
+		if got := l.ready(id, s, now); got != want {
+			t.Errorf("%s: %v", id, got)
+		}
+	}
+	if l.ready("m2", s, now.Add(time.Second)) {
+		t.Error("without a lease")
 	}
 }
 
@@ -174,7 +236,7 @@ func TestLedger_NeverRemovesALeasedMember(t *testing.T) {
 			case 0:
 				now += rapid.IntRange(0, 150).Draw(t, "ms")
 			case 1:
-				l.arrived(id, at(now))
+				l.arrived(id, 1, at(now))
 				if l.grant(id, at(now)) {
 					until[id] = now + lease
 				}
@@ -223,7 +285,7 @@ func TestLedger_HintShortensTheWait(t *testing.T) {
 			l.hint("m2", "a test")
 		}
 		if tc.heartbeatAfter {
-			l.arrived("m2", start)
+			l.arrived("m2", 1, start)
 		}
 		got := slices.ContainsFunc(l.decide(s, start.Add(tc.at)), func(c grid.Command) bool { return c.Remove != nil && c.Remove.ID == "m2" })
 		if got != tc.removed {
@@ -266,6 +328,7 @@ func TestApplyError(t *testing.T) {
 
 func TestFSM_BadEntriesChangeNothing(t *testing.T) {
 	f := newFSM()
+	f.snaps = raft.NewInmemSnapshotStore()
 	entry := func(term uint64, c grid.Command) *raft.Log {
 		data, err := msgpack.Marshal(&c)
 		if err != nil {
@@ -304,10 +367,11 @@ func (*sink) Close() error  { return nil }
 
 func TestFSM_SnapshotAndRestore(t *testing.T) {
 	f := newFSM()
+	f.snaps = raft.NewInmemSnapshotStore()
 	f.publish(&grid.State{
 		ClusterID: "c", ClusterName: "n", Backups: 1, Expect: 3, Index: 9, NextJoinSeq: 2, Master: "m1", Term: 4, Members: members("x", "y"),
 		Partitions: []grid.Partition{{Epoch: 3, Replicas: []grid.MemberID{"m1", "m2"}, Joining: []grid.MemberID{"m2"}, Reign: 2, Prev: []grid.MemberID{"m2"}, Born: 1}, {Lost: true}},
-	})
+	}, 0)
 	snap, err := f.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -317,6 +381,7 @@ func TestFSM_SnapshotAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := newFSM()
+	g.snaps = raft.NewInmemSnapshotStore()
 	if err := g.Restore(io.NopCloser(bytes.NewReader(out.Bytes()))); err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,39 @@ const (
 	reloadStep = time.Millisecond
 )
 
-// newRaft starts raft with empty stores: it waits until it is bootstrapped or a leader finds it.
-func (c *Cluster) newRaft(streams *raftStreams) (*raft.Raft, error) {
+// group is one raft and what it keeps, in memory.
+type group struct {
+	raft    *raft.Raft
+	streams *raftStreams
+	store   *raft.InmemStore
+	snaps   *raft.InmemSnapshotStore
+}
+
+// newGroup starts raft. Without a plan its stores are empty: it waits until it is bootstrapped or a leader finds it. With one it begins where
+// all survivors of a recovery begin.
+func (c *Cluster) newGroup(plan *recoveryPlan) (*group, error) {
+	conf := c.raftConfig()
+	g := &group{streams: newRaftStreams(c.t, c.self), store: raft.NewInmemStore(), snaps: raft.NewInmemSnapshotStore()}
+	trans := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: g.streams, MaxPool: 3, Timeout: raftTimeout, Logger: conf.Logger,
+		MaxRPCsInFlight: 1, // no pipelines: that of a deposed leader can block for ever, and Shutdown with it
+	})
+	g.streams.trans = trans
+	c.fsm.snaps = g.snaps
+	err := g.seed(plan, trans)
+	if err == nil {
+		g.raft, err = raft.NewRaft(conf, c.fsm, g.store, g.store, g.snaps, trans)
+	}
+	if err != nil {
+		g.streams.cut()
+		err = errors.Join(fmt.Errorf("start raft: %w", err), trans.Close())
+		g.streams.join()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (c *Cluster) raftConfig() *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = raft.ServerID(c.self.ID)
 	conf.Logger = raftLogger(c.cfg.Logger.With("component", "raft", "member", c.self.Name))
@@ -35,20 +66,38 @@ func (c *Cluster) newRaft(streams *raftStreams) (*raft.Raft, error) {
 	conf.SnapshotInterval, conf.SnapshotThreshold, conf.TrailingLogs = 30*time.Second, 4096, 4096
 	conf.ShutdownOnRemove = false // Run decides when to stop
 	conf.NoLegacyTelemetry = true
-	trans := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: streams, MaxPool: 3, Timeout: raftTimeout, Logger: conf.Logger,
-		MaxRPCsInFlight: 1, // no pipelines: that of a deposed leader can block for ever, and Shutdown with it
-	})
-	streams.trans = trans
-	store := raft.NewInmemStore()
-	r, err := raft.NewRaft(conf, c.fsm, store, store, raft.NewInmemSnapshotStore(), trans)
-	if err != nil {
-		streams.cut()
-		err = errors.Join(fmt.Errorf("start raft: %w", err), trans.Close())
-		streams.join()
-		return nil, err
+	return conf
+}
+
+// seed fills the stores as if all before the plan were in a snapshot.
+func (g *group) seed(plan *recoveryPlan, trans raft.Transport) error {
+	if plan == nil {
+		return nil
 	}
-	return r, nil
+	var conf raft.Configuration
+	for _, s := range plan.Servers {
+		suffrage := raft.Nonvoter
+		if s.Voter {
+			suffrage = raft.Voter
+		}
+		conf.Servers = append(conf.Servers, raft.Server{ID: raft.ServerID(s.ID), Address: raft.ServerAddress(s.Address), Suffrage: suffrage})
+	}
+	sink, err := g.snaps.Create(raft.SnapshotVersionMax, plan.Index, plan.Term, conf, plan.Index, trans)
+	if err != nil {
+		return err
+	}
+	if err := (snapshot{plan.State}).Persist(sink); err != nil {
+		return err
+	}
+	return g.store.SetUint64([]byte("CurrentTerm"), plan.Term) // the key is raft's
+}
+
+// stop ends raft, and returns when all its goroutines have ended.
+func (g *group) stop() error {
+	g.streams.cut()
+	err := g.raft.Shutdown().Error()
+	g.streams.join()
+	return err
 }
 
 // serverAddress is how raft knows a member. The id in it lets the handshake refuse a process that is not that member.

@@ -56,10 +56,11 @@ type beatMsg struct {
 
 // beatReply answers it.
 type beatReply struct {
-	Granted bool
-	Removed bool
-	Term    uint64
-	Master  grid.MemberID // who to ask, if known
+	ClusterID string // of the one who answers
+	Granted   bool
+	Removed   bool
+	Term      uint64
+	Master    grid.MemberID // who to ask, if known
 }
 
 // confirmMsg asks a voter which raft term it knows, and confirmReply answers.
@@ -194,7 +195,7 @@ func (c *Cluster) serveBeat(_ grid.MemberID, body []byte, reply func([]byte, err
 		return
 	}
 	s, _ := c.View()
-	respond(reply, &beatReply{Removed: removed(s, in), Term: s.Term, Master: s.Master})
+	respond(reply, &beatReply{ClusterID: s.ClusterID, Removed: removed(s, in), Term: s.Term, Master: s.Master})
 }
 
 // removed reports whether a member that has seen itself in the log up to in.Index was removed since. A view that is older says nothing.

@@ -27,35 +27,62 @@ const (
 // zoneAttribute is the attribute that voters are spread over.
 const zoneAttribute = "zone"
 
-// nextServerChange compares raft's servers with the members and returns the next of the changes that make them agree; ok is false if they do.
-// One at a time: after each, ask again. reachable tells which members hold a lease: nobody else is made a voter, for the change itself would
-// have to wait for him.
-func nextServerChange(self grid.MemberID, s *grid.State, servers []raft.Server, reachable func(grid.MemberID) bool) (change serverChange, ok bool) {
+// nextServerChanges compares raft's servers with the members and returns the next of the changes that make them agree; none if they do, or if
+// what is left has to wait. After each, ask again. ready tells which members hold a lease and have the whole log, or nearly: nobody else is
+// made a voter, for the change itself would have to wait for him.
+//
+// There is one change at a time, but for the step from one voter to more. With two voters the death of either stops the cluster, and raft knows
+// no change of two servers at once. So that step begins only when two are ready, and both changes come together, to be made back to back. The
+// leader appends both before it waits for anybody: raft counts the first one's votes by the configuration before it, which is its own vote (raft
+// 1.8.0, raft.go, appendConfigurationEntry), so there is no moment at which the death of one of the two new voters would stop the cluster. The
+// death of the leader does until both know of the step, as it does with one voter.
+func nextServerChanges(self grid.MemberID, s *grid.State, servers []raft.Server, ready func(grid.MemberID) bool) []serverChange {
 	known := make(map[grid.MemberID]raft.ServerSuffrage, len(servers))
+	voters := 0
 	for _, sv := range servers {
 		id := grid.MemberID(sv.ID)
 		known[id] = sv.Suffrage
 		if _, member := s.Member(id); !member && id != self {
-			return serverChange{op: dropServer, id: id}, true
+			return []serverChange{{op: dropServer, id: id}}
+		}
+		if sv.Suffrage == raft.Voter {
+			voters++
 		}
 	}
 	for _, m := range s.Members {
 		if _, there := known[m.ID]; !there {
-			return serverChange{addNonvoter, m.ID, serverAddress(m)}, true
+			return []serverChange{{addNonvoter, m.ID, serverAddress(m)}}
 		}
 	}
 	want := wantVoters(self, s.Members)
-	for _, m := range s.Members {
-		if slices.Contains(want, m.ID) && known[m.ID] != raft.Voter && reachable(m.ID) {
-			return serverChange{promote, m.ID, serverAddress(m)}, true
-		}
+	if up := promotions(self, s, voters, func(m grid.Member) bool {
+		return slices.Contains(want, m.ID) && known[m.ID] != raft.Voter && ready(m.ID)
+	}); len(up) > 0 {
+		return up
 	}
 	for _, m := range s.Members {
 		if !slices.Contains(want, m.ID) && known[m.ID] == raft.Voter && m.ID != self {
-			return serverChange{op: demote, id: m.ID}, true
+			return []serverChange{{op: demote, id: m.ID}}
 		}
 	}
-	return serverChange{}, false
+	return nil
+}
+
+// promotions returns which of the candidates become voters now. A master that is leaving needs one heir, and at once.
+func promotions(self grid.MemberID, s *grid.State, voters int, candidate func(grid.Member) bool) (up []serverChange) {
+	together := 1
+	if me, ok := s.Member(self); voters == 1 && !(ok && me.State == grid.Leaving) {
+		together = 2
+	}
+	for _, m := range s.Members {
+		if candidate(m) {
+			up = append(up, serverChange{promote, m.ID, serverAddress(m)})
+		}
+		if len(up) == together {
+			return up
+		}
+	}
+	return nil
 }
 
 // wantVoters chooses the voters: an odd number, up to five; this master first, then so that they are spread over zones, in the order of

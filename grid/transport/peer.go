@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,8 +23,9 @@ type peer struct {
 
 	mu       sync.Mutex // guards what follows, and setting conn; never held across I/O or a callback. Taken before conn.mu.
 	dialing  bool
-	queue    []*queued // in order, for the connection being dialled
-	queuedLn int       // bytes in it
+	stopDial context.CancelFunc // while dialing
+	queue    []*queued          // in order, for the connection being dialled
+	queuedLn int                // bytes in it
 	backoff  time.Duration
 	retryAt  time.Time // no dial before that
 	lastErr  error     // of the last dial
@@ -91,10 +93,12 @@ func (p *peer) enqueueLocked(f wire.Frame, done func([]byte, error)) (ticket, er
 		if p.id != "" && now.Before(p.retryAt) { // who calls an address paces himself, and wants to know about now
 			return ticket{}, fmt.Errorf("member %s: not dialled again yet: %w", p, p.lastErr)
 		}
-		if !p.t.spawn(p.dial) {
+		ctx, cancel := context.WithCancel(p.t.ctx)
+		if !p.t.spawn(func() { defer cancel(); p.dial(ctx) }) {
+			cancel()
 			return ticket{}, grid.ErrClosed
 		}
-		p.dialing, p.usedAt = true, now
+		p.dialing, p.stopDial, p.usedAt = true, cancel, now
 	}
 	if p.queuedLn > 0 && p.queuedLn+len(f.Body) > maxBuffer {
 		return ticket{}, fmt.Errorf("%d bytes wait for %s: %w", p.queuedLn, p, grid.ErrOverloaded)
@@ -133,16 +137,19 @@ func (p *peer) giveUp(k ticket) (ran, late bool) {
 	return true, !k.conn.forget(k.id)
 }
 
-// dial opens the connection and serves it until it ends.
-func (p *peer) dial() {
+// dial opens the connection and serves it until it ends. ctx ends no more than the dialling.
+func (p *peer) dial(ctx context.Context) {
 	addr, err := p.address()
 	var c *conn
 	if err == nil {
-		raw, id, dialErr := p.t.connect(p.t.ctx, addr, p.id, MagicMember)
+		raw, id, dialErr := p.t.connect(ctx, addr, p.id, MagicMember)
 		if err = dialErr; err == nil {
 			s := &stream{Conn: raw, t: p.t}
 			if p.t.track(s) {
-				c = newConn(p.t, s, id, addr)
+				c = p.t.newConn(s, id, addr)
+				if ctx.Err() != nil { // Drop may have come before the connection could be found
+					c.fail(errDropped)
+				}
 			} else {
 				_ = raw.Close()
 				err = grid.ErrClosed
@@ -156,7 +163,7 @@ func (p *peer) dial() {
 	if p.id == "" {
 		p.t.peerByID(c.peer).adopt(c)
 	}
-	c.serve()
+	p.t.serve(c)
 	p.t.ended(p, c)
 }
 
@@ -176,7 +183,7 @@ func (p *peer) address() (string, error) {
 func (p *peer) dialled(c *conn, err error) {
 	p.mu.Lock()
 	queue := p.queue
-	p.queue, p.queuedLn, p.dialing = nil, 0, false
+	p.queue, p.queuedLn, p.dialing, p.stopDial = nil, 0, false, nil
 	if err != nil {
 		p.backoff = min(max(2*p.backoff, firstBackoff), maxBackoff)
 		p.retryAt, p.lastErr = time.Now().Add(p.backoff), err

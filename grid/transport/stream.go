@@ -12,8 +12,11 @@ import (
 	"gridnode/grid"
 )
 
-// RaftListener returns the streams that began with [MagicRaft], after their handshake. Closing it refuses further ones.
-func (t *Transport) RaftListener() net.Listener { return t.streams[MagicRaft] }
+// RaftListener returns the streams that began with [MagicRaft], after their handshake. Closing it ends the accepting only: another one may be
+// taken after it, by a raft that takes the place of the one before. While nobody accepts, streams are closed after a while.
+func (t *Transport) RaftListener() net.Listener {
+	return &listenerView{streamListener: t.streams[MagicRaft], over: make(chan struct{})}
+}
 
 // GossipListener returns the streams that began with [MagicGossip], after their handshake.
 func (t *Transport) GossipListener() net.Listener { return t.streams[MagicGossip] }
@@ -100,6 +103,33 @@ func (l *streamListener) Close() error {
 
 func (l *streamListener) Addr() net.Addr { return l.addr }
 
+// listenerView accepts from a streamListener until it is closed itself.
+type listenerView struct {
+	*streamListener
+	over  chan struct{}
+	close sync.Once
+}
+
+func (v *listenerView) Accept() (net.Conn, error) {
+	select {
+	case <-v.over: // first of all: after Close, nothing is accepted
+		return nil, net.ErrClosed
+	default:
+	}
+	select {
+	case c := <-v.conns:
+		return c, nil
+	case <-v.over:
+	case <-v.done:
+	}
+	return nil, net.ErrClosed
+}
+
+func (v *listenerView) Close() error {
+	v.close.Do(func() { close(v.over) })
+	return nil
+}
+
 // offer hands the stream over; ok is false if nobody took it.
 func (l *streamListener) offer(c net.Conn, patience time.Duration) (ok bool) {
 	timer := time.NewTimer(patience)
@@ -184,10 +214,10 @@ func (t *Transport) identify(raw net.Conn) {
 		return
 	}
 	_ = raw.SetDeadline(time.Time{})
-	c := newConn(t, s, from, remote)
+	c := t.newConn(s, from, remote)
 	p := t.peerByID(from)
 	p.adopt(c)
-	c.serve()
+	t.serve(c)
 	t.ended(p, c)
 }
 

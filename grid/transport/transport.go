@@ -39,6 +39,7 @@ type Transport struct {
 
 	mu     sync.Mutex // guards what follows; never held across I/O
 	open   map[net.Conn]struct{}
+	conns  map[*conn]struct{} // those with members; each is in open, too
 	closed bool
 	wg     sync.WaitGroup // wg.Go only under mu, while not closed
 
@@ -59,7 +60,7 @@ func New(cfg Config) (*Transport, error) {
 	}
 	t := &Transport{
 		cfg: cfg, log: cfg.Logger.With("component", "transport"), resolve: cfg.Resolve,
-		streams: map[Magic]*streamListener{}, open: map[net.Conn]struct{}{},
+		streams: map[Magic]*streamListener{}, open: map[net.Conn]struct{}{}, conns: map[*conn]struct{}{},
 	}
 	if err := t.listen(); err != nil {
 		return nil, err

@@ -17,6 +17,12 @@ const (
 	Leave                     // I am leaving: reserved for a direct request, members leave by proposals
 )
 
+// Kinds of the messages of a recovery without a majority.
+const (
+	RecoverAsk Kind = 24 + iota // what do you know? and take part in no other recovery for a while
+	RecoverDo                   // go on from this state, in this group
+)
+
 // Kinds of the partitions' messages.
 const (
 	Invoke Kind = 32 + iota
@@ -48,7 +54,7 @@ var kindNames = map[Kind]string{
 	Handshake: "handshake", Ping: "ping", Hello: "hello", Join: "join", Heartbeat: "heartbeat", Confirm: "confirm", Propose: "propose",
 	Leave: "leave", Invoke: "invoke", InvokeMany: "invoke many", Effects: "effects", Ack: "ack", Missing: "missing", Seal: "seal",
 	Sealed: "sealed", Snapshot: "snapshot", Copied: "copied", Instruct: "instruct", EngineCall: "engine call",
-	SystemInfo: "system info",
+	SystemInfo: "system info", RecoverAsk: "recover ask", RecoverDo: "recover do",
 }
 
 // Flag says which part of an exchange a frame is.

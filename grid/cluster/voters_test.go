@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// votersSeen is the number of voters in the newest configuration that any live member knows, committed or not; 0 before there is one.
+func (w *world) votersSeen() int {
+	voters, newest := 0, uint64(0)
+	for _, m := range w.live() {
+		r := m.raft.Load()
+		if r == nil {
+			continue
+		}
+		conf := r.GetConfiguration()
+		if conf.Error() != nil || conf.Index() < newest {
+			continue
+		}
+		newest, voters = conf.Index(), 0
+		for _, s := range conf.Configuration().Servers {
+			if s.Suffrage == raft.Voter {
+				voters++
+			}
+		}
+	}
+	return voters
+}
+
+// TestFromOneVoterToThree_NoStopAtTwo: on the way from one voter to three there are never two for any time that can be seen, whether the
+// members come together or one after the other, and also if one of them is slow.
+func TestFromOneVoterToThree_NoStopAtTwo(t *testing.T) {
+	all := func(c *Config) { c.Seeds = seedsOf(hostNames[:3]...) }
+	for _, tc := range []struct {
+		name  string
+		start func(*world) // does not wait for the third
+	}{
+		{"together", func(w *world) { w.startAll(hostNames[:3], func(c *Config) { all(c); c.Expect = 3 }) }},
+		{"one after the other", func(w *world) {
+			w.start("a", all)
+			w.start("b", all)
+			w.awaitAgreed(2, 10*time.Second)
+			w.start("c", all)
+		}},
+		{"the second is slow", func(w *world) {
+			w.net.SetLatency("a", "b", 40*time.Millisecond)
+			w.startAll(hostNames[:3], all)
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			tc.start(w)
+			for end := time.Now().Add(10 * time.Second); w.votersSeen() < 3; time.Sleep(20 * time.Microsecond) {
+				if w.votersSeen() == 2 {
+					t.Errorf("%s: two voters", tc.name)
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%s: %d voters after 10 s", tc.name, w.votersSeen())
+				}
+			}
+			w.awaitAgreed(3, 10*time.Second)
+		})
+	}
+}
+
+// TestFromOneVoterToThree_FollowerCrashSweep: the death of one of the two new voters, at any moment of the step, costs the others nothing.
+func TestFromOneVoterToThree_FollowerCrashSweep(t *testing.T) {
+	for at := time.Duration(0); at <= 600*time.Microsecond; at += 50 * time.Microsecond {
+		for i := range 2 {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, uint64(at))
+				w.startAll(hostNames[:3], func(c *Config) { c.Seeds, c.Expect = seedsOf(hostNames[:3]...), 3 })
+				for w.votersSeen() < 2 {
+					time.Sleep(20 * time.Microsecond)
+				}
+				time.Sleep(at)
+				master := w.master()
+				w.crash(w.others(master)[i])
+				w.await("the others agree", 10*time.Second, func() bool { return agreed(w.live(), 2) })
+				if w.master() != master {
+					t.Errorf("crash at %v: there is another master", at)
+				}
+			})
+		}
+	}
+}
+
+// TestTwoVoters_OneNotThereKeepsOne: as long as one of the two that would become voters does not answer, none does, and the death of the other
+// costs nothing.
+func TestTwoVoters_OneNotThereKeepsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.start("a", nil)
+		w.awaitAgreed(1, 5*time.Second)
+		b := w.start("b", func(c *Config) { c.Seeds = seedsOf("a") })
+		w.awaitAgreed(2, 5*time.Second)
+		w.net.SetLatency("a", "c", 40*time.Millisecond) // so that it can be cut off before its first heartbeat arrives
+		c := w.start("c", func(c *Config) { c.Seeds = seedsOf("a") })
+		w.await("c to be accepted", 5*time.Second, func() bool { s, _ := w.members[0].View(); return len(s.Members) == 3 })
+		w.net.Isolate("c")
+		for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if n := w.votersSeen(); n == 2 {
+				t.Fatal("two voters")
+			}
+		}
+		w.crash(b)
+		w.await("one member", 10*time.Second, func() bool { return agreed(w.members[:1], 1) })
+		c.cancel()
+	})
+}
