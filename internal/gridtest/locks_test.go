@@ -36,7 +36,7 @@ func lateLock(ctx context.Context, m *imap.Map, k imap.Key) <-chan time.Time {
 }
 
 // within fails the test unless the time comes, and not later than limit after start.
-func within(t *testing.T, what string, got <-chan time.Time, start time.Time, limit time.Duration) {
+func awaitWithin(t *testing.T, what string, got <-chan time.Time, start time.Time, limit time.Duration) {
 	t.Helper()
 	at, ok := <-got
 	if took := at.Sub(start); !ok || took < 0 || took > limit {
@@ -60,7 +60,7 @@ func TestC133_HolderAndPrimaryDieTogether(t *testing.T) {
 					limit = 15 * time.Second // it could have come back through another member
 				}
 				c.Crash(holder)
-				within(t, "the waiter", got, start, limit)
+				awaitWithin(t, "the waiter", got, start, limit)
 				if err := waiter.Unlock(ctx, k); err != nil {
 					t.Error(err)
 				}
@@ -119,7 +119,7 @@ func TestC135_RemovedHolder_IsNotTheOwner(t *testing.T) {
 		was := holder.ID()
 		start := time.Now()
 		c.Net.Isolate(holder.Host)
-		within(t, "the waiter", got, start, 10*time.Second)
+		awaitWithin(t, "the waiter", got, start, 10*time.Second)
 		c.Net.HealAll()
 		c.Await(time.Minute, "the holder's return", func() bool { return holder.ID() != was })
 		c.AwaitSafe(3, time.Minute)
@@ -149,7 +149,7 @@ func TestC136_PrimaryDiesDuringTheWait(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		within(t, "the waiter", got, time.Now().Add(-time.Millisecond), 2*time.Second)
+		awaitWithin(t, "the waiter", got, time.Now().Add(-time.Millisecond), 2*time.Second)
 	})
 }
 

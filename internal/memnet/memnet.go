@@ -1,8 +1,8 @@
 // Package memnet is a network of many hosts inside one process, with faults. It works in a testing/synctest bubble: nothing in it waits on a
 // mutex, and latency is slept, so it costs no real time there.
 //
-// Streams are buffered, like a kernel's: a write returns when there is room. A cut link lets established streams stall, as lost segments do
-// that are sent again until the link is back; new dials wait; packets are lost. A crashed host loses all its streams and listeners at once.
+// Streams are buffered, like a kernel's: a write returns when there is room. [Fault] says what may be wrong with each direction of a link. A
+// crashed host loses all its streams and listeners at once; a paused one neither sends nor takes anything for a while.
 package memnet
 
 import (
@@ -22,7 +22,7 @@ const (
 	DefaultLatency = 100 * time.Microsecond
 
 	streamBuffer = 256 << 10 // bytes that a direction of a stream holds
-	packetBuffer = 1024      // packets that a packet connection holds
+	packetBuffer = 1024      // packets that a packet connection holds, and a network for each of its hosts while they are held
 	firstPort    = 40000     // of ports chosen by the network
 )
 
@@ -31,7 +31,9 @@ type Net struct {
 	mu      sync.Mutex // guards what follows; never held while waiting
 	rng     *rand.Rand
 	hosts   map[string]*Host
-	cut     map[link]bool
+	faults  map[link]Fault
+	paused  map[string]bool
+	held    []heldPacket // in the order in which they were sent
 	latency map[link]time.Duration
 	streams map[*pipe]struct{}
 	port    int
@@ -44,8 +46,8 @@ type link struct{ from, to string }
 // New returns a network whose latencies vary, by up to half, as the seed says.
 func New(seed uint64) *Net {
 	return &Net{
-		rng: rand.New(rand.NewPCG(seed, seed)), hosts: map[string]*Host{}, cut: map[link]bool{}, latency: map[link]time.Duration{},
-		streams: map[*pipe]struct{}{}, port: firstPort, changed: make(chan struct{}),
+		rng: rand.New(rand.NewPCG(seed, seed)), hosts: map[string]*Host{}, faults: map[link]Fault{}, paused: map[string]bool{},
+		latency: map[link]time.Duration{}, streams: map[*pipe]struct{}{}, port: firstPort, changed: make(chan struct{}),
 	}
 }
 
@@ -68,48 +70,14 @@ func (n *Net) SetLatency(a, b string, d time.Duration) {
 	n.latency[link{a, b}], n.latency[link{b, a}] = d, d
 }
 
-// Cut cuts the link between two hosts in both directions.
-func (n *Net) Cut(a, b string) {
-	n.change(func() { n.cut[link{a, b}], n.cut[link{b, a}] = true, true })
-}
-
-// CutOneWay cuts the link in one direction.
-func (n *Net) CutOneWay(from, to string) { n.change(func() { n.cut[link{from, to}] = true }) }
-
-// Isolate cuts a host off from all others that exist.
-func (n *Net) Isolate(name string) {
-	n.change(func() {
-		for other := range n.hosts {
-			if other != name {
-				n.cut[link{name, other}], n.cut[link{other, name}] = true, true
-			}
-		}
-	})
-}
-
-// Heal mends the link between two hosts.
-func (n *Net) Heal(a, b string) {
-	n.change(func() { delete(n.cut, link{a, b}); delete(n.cut, link{b, a}) })
-}
-
-// HealAll mends all links.
-func (n *Net) HealAll() { n.change(func() { clear(n.cut) }) }
-
-// change edits the links and wakes all that waits for one.
-func (n *Net) change(edit func()) {
-	n.mu.Lock()
-	edit()
-	old := n.changed
-	n.changed = make(chan struct{})
-	n.mu.Unlock()
-	close(old)
-}
-
 // Crash ends a host: its listeners are gone, its streams are reset, and nothing that still runs on it reaches the network again.
 func (n *Net) Crash(name string) {
 	n.mu.Lock()
 	h := n.hosts[name]
 	delete(n.hosts, name)
+	if n.paused[name] {
+		defer n.Resume(name)
+	}
 	var hit []*pipe
 	for p := range n.streams {
 		if p.from == name || p.to == name {
@@ -124,24 +92,6 @@ func (n *Net) Crash(name string) {
 	for _, p := range hit {
 		p.reset(p.to == name)
 	}
-}
-
-// delay is how long something sent now travels.
-func (n *Net) delay(l link) time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	d, ok := n.latency[l]
-	if !ok {
-		d = DefaultLatency
-	}
-	return d + time.Duration(n.rng.Int64N(int64(d)/2+1))
-}
-
-// blocked reports whether a link is cut, and a channel that is closed when that may have changed.
-func (n *Net) blocked(l link) (bool, <-chan struct{}) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.cut[l], n.changed
 }
 
 func (n *Net) host(name string) *Host {
@@ -243,7 +193,7 @@ func (h *Host) ListenPacket(addr string) (net.PacketConn, error) {
 	if h.packets[port] != nil {
 		return nil, fmt.Errorf("memnet: listen for packets %s: %w", addr, syscall.EADDRINUSE)
 	}
-	p := &packetConn{host: h, addr: address{h.name, port}, in: make(chan packet, packetBuffer), done: make(chan struct{})}
+	p := &packetConn{host: h, addr: address{h.name, port}, done: make(chan struct{}), changed: make(chan struct{})}
 	h.packets[port] = p
 	return p, nil
 }
@@ -283,11 +233,11 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 
 // travel waits until something sent now has arrived.
 func (h *Host) travel(ctx context.Context, l link) error {
-	timer := time.NewTimer(h.net.delay(l))
+	timer := time.NewTimer(h.net.delay(l, ""))
 	defer timer.Stop()
 	var arrived <-chan time.Time = timer.C
 	for {
-		blocked, changed := h.net.blocked(l)
+		blocked, changed := h.net.blockedDial(h.name, l)
 		if arrived == nil && !blocked {
 			return nil
 		}

@@ -1,6 +1,7 @@
 package memnet
 
 import (
+	"container/heap"
 	"net"
 	"os"
 	"sync"
@@ -11,18 +12,29 @@ import (
 type packet struct {
 	data []byte
 	from address
-	at   time.Time
+	at   time.Time // when it arrives
+	n    uint64    // packets that arrive at one moment do so in the order in which they were sent
 }
 
+// heldPacket is one that its link keeps back.
+type heldPacket struct {
+	packet
+	link link
+	to   address
+}
+
+// packetConn is one end for datagrams.
 type packetConn struct {
-	host    *Host
-	addr    address
-	in      chan packet // when it is full, packets are lost
-	readBy  deadline
-	done    chan struct{}
-	once    sync.Once
-	readMu  sync.Mutex // guards waiting; never held while waiting
-	waiting *packet    // taken from in, not arrived yet
+	host   *Host
+	addr   address
+	readBy deadline
+	done   chan struct{}
+	once   sync.Once
+
+	mu      sync.Mutex // guards what follows; never held while waiting
+	queue   packetHeap // the next to arrive first; when it is full, packets are lost
+	sent    uint64     // packets that were put in
+	changed chan struct{}
 }
 
 var _ net.PacketConn = (*packetConn)(nil)
@@ -36,27 +48,59 @@ func (p *packetConn) WriteTo(b []byte, to net.Addr) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	l := link{p.host.name, target.host}
-	if blocked, _ := p.host.net.blocked(l); blocked {
-		return len(b), nil
-	}
-	peer := p.host.net.host(target.host)
-	if peer == nil {
-		return len(b), nil
-	}
-	peer.mu.Lock()
-	receiver := peer.packets[target.port]
-	peer.mu.Unlock()
-	if receiver == nil {
-		return len(b), nil
-	}
-	select {
-	case receiver.in <- packet{append([]byte(nil), b...), p.addr, time.Now().Add(p.host.net.delay(l))}:
-	default: // lost
+	out := heldPacket{packet{data: append([]byte(nil), b...), from: p.addr}, link{p.host.name, target.host}, target}
+	if p.host.net.admit(&out) {
+		p.host.net.deliver(out)
 	}
 	return len(b), nil
 }
 
+// admit decides what becomes of a packet that is sent now: it goes, and knows when it arrives, or it is held, or lost.
+func (n *Net) admit(p *heldPacket) (goes bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f := n.faults[p.link].general()
+	switch {
+	case f.Cut, f.Loss > 0 && n.rng.Float64() < f.Loss:
+		return false
+	case n.holdsLocked(p.link):
+		if len(n.held) < packetBuffer*max(len(n.hosts), 1) {
+			n.held = append(n.held, *p)
+		}
+		return false
+	}
+	p.at = time.Now().Add(n.delayLocked(p.link, ""))
+	return true
+}
+
+// deliver puts a packet into its receiver's queue.
+func (n *Net) deliver(p heldPacket) {
+	peer := n.host(p.to.host)
+	if peer == nil {
+		return
+	}
+	peer.mu.Lock()
+	receiver := peer.packets[p.to.port]
+	peer.mu.Unlock()
+	if receiver != nil {
+		receiver.put(p.packet)
+	}
+}
+
+func (p *packetConn) put(in packet) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) >= packetBuffer {
+		return // lost
+	}
+	p.sent++
+	in.n = p.sent
+	heap.Push(&p.queue, in)
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// ReadFrom waits for the next packet to arrive. A paused host takes none.
 func (p *packetConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	for {
 		expired, deadlineChanged := p.readBy.state()
@@ -66,39 +110,20 @@ func (p *packetConn) ReadFrom(b []byte) (int, net.Addr, error) {
 		if isClosed(p.done) {
 			return 0, nil, net.ErrClosed
 		}
-		next := p.next()
-		if next == nil {
-			select {
-			case got := <-p.in:
-				p.putBack(got)
-			case <-p.done:
-			case <-deadlineChanged:
-			}
-			continue
-		}
-		if left := time.Until(next.at); left > 0 {
-			sleep(left, p.done, deadlineChanged, nil, nil)
-			if time.Now().Before(next.at) {
-				p.putBack(*next)
-				continue
+		paused, resumed := p.host.net.blockedDial(p.host.name, link{p.host.name, p.host.name})
+		p.mu.Lock()
+		var wait time.Duration = -1
+		changed := p.changed
+		if len(p.queue) > 0 && !paused {
+			if wait = time.Until(p.queue[0].at); wait <= 0 {
+				next := heap.Pop(&p.queue).(packet)
+				p.mu.Unlock()
+				return copy(b, next.data), next.from, nil
 			}
 		}
-		return copy(b, next.data), next.from, nil
+		p.mu.Unlock()
+		sleep(wait, p.done, changed, resumed, deadlineChanged)
 	}
-}
-
-func (p *packetConn) next() *packet {
-	p.readMu.Lock()
-	defer p.readMu.Unlock()
-	next := p.waiting
-	p.waiting = nil
-	return next
-}
-
-func (p *packetConn) putBack(got packet) {
-	p.readMu.Lock()
-	defer p.readMu.Unlock()
-	p.waiting = &got
 }
 
 func (p *packetConn) Close() error {
@@ -121,3 +146,23 @@ func (p *packetConn) SetReadDeadline(t time.Time) error { p.readBy.set(t); retur
 
 // SetWriteDeadline does nothing: a write never waits.
 func (p *packetConn) SetWriteDeadline(time.Time) error { return nil }
+
+// packetHeap orders packets by when they arrive.
+type packetHeap []packet
+
+func (h packetHeap) Len() int { return len(h) }
+func (h packetHeap) Less(i, j int) bool {
+	if h[i].at.Equal(h[j].at) {
+		return h[i].n < h[j].n
+	}
+	return h[i].at.Before(h[j].at)
+}
+func (h packetHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *packetHeap) Push(x any)   { *h = append(*h, x.(packet)) }
+func (h *packetHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = packet{}
+	*h = old[:len(old)-1]
+	return x
+}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -67,8 +68,9 @@ type stream struct {
 var _ net.Conn = (*stream)(nil)
 
 func (n *Net) newStream(a, b address) (atA, atB *stream) {
-	ab := &pipe{net: n, from: a.host, to: b.host, changed: make(chan struct{})}
-	ba := &pipe{net: n, from: b.host, to: a.host, changed: make(chan struct{})}
+	first := &opening{}
+	ab := &pipe{net: n, from: a.host, to: b.host, first: first, dialler: true, changed: make(chan struct{})}
+	ba := &pipe{net: n, from: b.host, to: a.host, first: first, changed: make(chan struct{})}
 	n.mu.Lock()
 	n.streams[ab], n.streams[ba] = struct{}{}, struct{}{}
 	n.mu.Unlock()
@@ -111,10 +113,32 @@ func (s *stream) SetDeadline(t time.Time) error {
 func (s *stream) SetReadDeadline(t time.Time) error  { s.readBy.set(t); return nil }
 func (s *stream) SetWriteDeadline(t time.Time) error { s.writeBy.set(t); return nil }
 
+// openingBytes is how much of a stream's beginning is remembered.
+const openingBytes = 8
+
+// opening is what the dialling side of a stream wrote first; both pipes of the stream share it.
+type opening struct{ text atomic.Pointer[string] }
+
+func (o *opening) String() string {
+	if s := o.text.Load(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// note takes the first write of the dialling side.
+func (o *opening) note(b []byte) {
+	if s := string(b[:min(len(b), openingBytes)]); len(s) > 0 {
+		o.text.CompareAndSwap(nil, &s)
+	}
+}
+
 // pipe is one direction of a stream.
 type pipe struct {
 	net      *Net
 	from, to string
+	first    *opening
+	dialler  bool // the writer has dialled the stream
 
 	mu        sync.Mutex // guards what follows; never held while waiting
 	chunks    []chunk
@@ -192,7 +216,7 @@ func (p *pipe) read(b []byte, by *deadline, closed <-chan struct{}) (int, error)
 		if isClosed(closed) {
 			return 0, net.ErrClosed
 		}
-		blocked, linkChanged := p.net.blocked(link{p.from, p.to})
+		blocked, linkChanged := p.net.blocked(link{p.from, p.to}, p.first.String())
 		var n int
 		var err error
 		var wait time.Duration = -1
@@ -241,6 +265,9 @@ func (p *pipe) takeLocked(b []byte) (n int, wait time.Duration, err error) {
 // write waits for room. It does not wait for the reader.
 func (p *pipe) write(b []byte, by *deadline, closed <-chan struct{}) (int, error) {
 	total := 0
+	if p.dialler {
+		p.first.note(b)
+	}
 	for {
 		expired, deadlineChanged := by.state()
 		if expired {
@@ -249,8 +276,8 @@ func (p *pipe) write(b []byte, by *deadline, closed <-chan struct{}) (int, error
 		if isClosed(closed) {
 			return total, net.ErrClosed
 		}
-		delay := p.net.delay(link{p.from, p.to})
-		blocked, linkChanged := p.net.blocked(link{p.to, p.from}) // news of a reader that is gone would come this way
+		delay := p.net.delay(link{p.from, p.to}, p.first.String())
+		blocked, linkChanged := p.net.blocked(link{p.to, p.from}, p.first.String()) // news of a reader that is gone would come this way
 		p.mu.Lock()
 		changed := p.changed
 		gone := (p.abandoned || p.ended != nil) && !blocked
