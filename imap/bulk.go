@@ -99,6 +99,9 @@ func (x *execution) sweep(o op) (any, error) {
 	default:
 		return nil, fmt.Errorf("%w: sweep %d", grid.ErrBadMessage, o.Sweep)
 	}
+	if x.fence != 0 {
+		return nil, fmt.Errorf("%w: a fencing token is that of one key's lock, and this would empty the map", grid.ErrBadRequest)
+	}
 	x.seeAll()
 	n := x.s.count(o.Map, x.now)
 	if o.Sweep != sweepDestroy {

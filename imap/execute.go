@@ -44,7 +44,7 @@ func (x *execution) look(k ref) *record {
 // get is look for one who reads the value.
 func (x *execution) get(k ref) entryReply {
 	r := x.look(k)
-	t := x.s.home.tally(k.Map)
+	t := x.s.tally(k.Map)
 	t.gets.Add(1)
 	if r == nil {
 		t.misses.Add(1)
@@ -61,17 +61,17 @@ func (x *execution) write(o op) (any, error) {
 		return nil, fmt.Errorf("%w: a write without its part", grid.ErrBadMessage)
 	}
 	k := ref{Map: o.Map, Key: o.Key}
-	if !w.Evict {
-		if barred, err := x.barred(k); barred {
-			return nil, err
-		}
+	barred, err := x.barred(k)
+	if err != nil || barred && !w.Evict {
+		return nil, err
 	}
+	x.wait = "" // a locked entry is not evicted, and that is the answer
 	r := x.look(k)
 	var old []entryReply
 	if w.WantOld {
 		old = []entryReply{x.reply(k, r)}
 	}
-	if !holds(w, r) || w.Evict && x.s.locked(k.Map, string(k.Key), x.now) {
+	if !holds(w, r) || w.Evict && x.s.locked(k.Map, string(k.Key), x.now) { // also for the owner
 		return writeReply{Found: []entryReply{x.reply(k, r)}}, nil
 	}
 	if w.Remove {
@@ -219,7 +219,7 @@ func (x *execution) effect() []byte {
 		return nil
 	}
 	for i := range x.changes {
-		x.s.home.tally(x.changes[i].Map).note(&x.changes[i])
+		x.s.tally(x.changes[i].Map).note(&x.changes[i])
 	}
 	return encode(effect{Changes: x.changes})
 }

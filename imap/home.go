@@ -112,11 +112,20 @@ func (h *Home) tally(name string) *tally {
 	return t
 }
 
-// forget drops the counters of a map that was destroyed.
+// forget begins the counters of a map anew that was destroyed in a partition; once the member holds nothing of it, they are dropped.
 func (h *Home) forget(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.tallies, name)
+	t := h.tallies[name]
+	if t == nil {
+		return
+	}
+	for _, c := range []*atomic.Uint64{&t.gets, &t.hits, &t.misses, &t.puts, &t.removes, &t.evictions, &t.expirations} {
+		c.Store(0)
+	}
+	if t.entries.Load() == 0 {
+		delete(h.tallies, name)
+	}
 }
 
 // Used is what the entries of this member cost, in bytes, backups included.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"gridnode/grid"
 )
 
@@ -100,6 +102,13 @@ func TestLock_TokensGrow_AndFencesHold(t *testing.T) {
 	b.tick(2 * time.Second)
 	if _, _, err := b.try(put, alice); !errors.Is(err, grid.ErrNotOwner) {
 		t.Errorf("a write under a lock that has ended: %v", err)
+	}
+	evict := op{Kind: opWrite, Key: String("k"), Write: &write{Remove: true, Evict: true}, Fence: first.Token}
+	if _, _, err := b.try(evict, alice); !errors.Is(err, grid.ErrNotOwner) {
+		t.Errorf("an eviction past its fence: %v", err)
+	}
+	if _, _, err := b.try(op{Kind: opClear, Sweep: sweepClear, Fence: first.Token}, alice); !errors.Is(err, grid.ErrBadRequest) {
+		t.Errorf("a fence for a whole map: %v", err)
 	}
 	second, ok := b.lock("k", bob, 0)
 	if !ok || second.Token <= first.Token {
@@ -297,4 +306,63 @@ func TestLock_DestroyEndsLocks(t *testing.T) {
 	if _, _, err := b.try(op{Kind: opClear, Sweep: sweepDestroy}, bob); err != nil || b.isLocked("k") || len(b.woken) != 1 {
 		t.Errorf("%v, woken %q", err, b.woken)
 	}
+}
+
+// Whatever owners do with a key's lock, one at most has it, the one that the plain model says, also on a copy.
+func TestLock_AsTheModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBench(t)
+		owners := []who{alice, bob, client, {Session: "c", Via: "b", Thread: 1}}
+		owner, count, newest := -1, 0, uint64(0)
+		var until time.Time
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			i := rapid.IntRange(0, len(owners)-1).Draw(rt, "owner")
+			switch rapid.IntRange(0, 5).Draw(rt, "what") {
+			case 0, 1:
+				lease := rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(rt, "lease")
+				r, got := b.lock("k", owners[i], lease)
+				if got != (owner < 0 || owner == i) {
+					rt.Fatalf("%d got it: %v; %d has it", i, got, owner)
+				}
+				if !got {
+					break
+				}
+				if owner < 0 && r.Token <= newest {
+					rt.Fatalf("token %d after %d", r.Token, newest)
+				}
+				owner, count, newest, until = i, count+1, r.Token, time.Time{}
+				if lease > 0 {
+					until = b.now.Add(lease)
+				}
+				if r.Count != count {
+					rt.Fatalf("count %d, want %d", r.Count, count)
+				}
+			case 2, 3:
+				if err := b.unlock("k", owners[i]); (err == nil) != (owner == i) {
+					rt.Fatalf("unlock by %d: %v; %d has it", i, err, owner)
+				}
+				if owner == i {
+					if count--; count == 0 {
+						owner = -1
+					}
+				}
+			case 4:
+				b.now = b.now.Add(600 * time.Millisecond)
+				if owner >= 0 && !until.IsZero() && !b.now.Before(until) {
+					owner, count = -1, 0
+				}
+			default:
+				next := NewStore(func(v uint64) uint64 { return v })
+				for _, p := range b.s.Snapshot(10, b.now) {
+					if err := next.Restore(p, b.now); err != nil {
+						rt.Fatal(err)
+					}
+				}
+				b.s = next
+			}
+			if b.isLocked("k") != (owner >= 0) {
+				rt.Fatalf("locked: %v; %d has it", b.isLocked("k"), owner)
+			}
+		}
+	})
 }

@@ -45,6 +45,9 @@ func (s *Store) Snapshot(size int, at time.Time) [][]byte {
 		}
 	}
 	s.eachLock(func(name, key string, l *lock) bool {
+		if l.over(now) {
+			return true // what is left of its lease would be something again
+		}
 		p.Locks = append(p.Locks, lockState{Map: name, Key: []byte(key), Who: l.who, Count: l.count, Token: l.token, Lease: l.left(now)})
 		if bytes += len(name) + len(key) + len(l.who.Session) + 64; bytes >= size {
 			flush()

@@ -158,6 +158,14 @@ func (s *Store) find(name, key string) *record {
 	return nil
 }
 
+// tally returns the member's counters of a map.
+func (s *Store) tally(name string) *tally {
+	if m := s.maps[name]; m != nil {
+		return m.tally
+	}
+	return s.home.tally(name)
+}
+
 // retime gives an entry a new time to live. The value stays, and what else is known of it.
 func (s *Store) retime(c *change, version uint64, now moment) {
 	key := string(c.Key)

@@ -468,3 +468,25 @@ func TestMapStats_OfMembersAddUp(t *testing.T) {
 		}
 	})
 }
+
+// hz#913, hz#2859: through a chain of deaths and copies a time to live neither begins anew nor is cut short.
+func TestTimeToLive_GoesOnThroughManyMoves(t *testing.T) {
+	bubble(t, 3, func(ctx context.Context, c *Cluster) {
+		k := key("k")
+		start := time.Now()
+		must(c.Live()[0].Map("m").SetFor(ctx, k, imap.String("v"), imap.Life{TTL: 60 * time.Second, MaxIdle: time.Hour}))
+		for range 4 {
+			dies := c.PrimaryOf(k)
+			c.Crash(dies)
+			c.Restart(dies)
+			c.AwaitSafe(3, time.Minute)
+			if e := must(c.Live()[0].Map("m").Get(ctx, k)); !e.Found() || (e.TTL+time.Since(start)-60*time.Second).Abs() > time.Second {
+				t.Fatalf("after %v: %+v", time.Since(start), e)
+			}
+		}
+		c.Await(time.Minute, "expiry", func() bool { return !must(c.Live()[0].Map("m").Get(ctx, k)).Found() })
+		if took := time.Since(start); took < 60*time.Second || took > 61*time.Second {
+			t.Errorf("an entry that lives 60 s was gone after %v", took)
+		}
+	})
+}
