@@ -475,7 +475,7 @@ func TestTimeToLive_GoesOnThroughManyMoves(t *testing.T) {
 		k := key("k")
 		start := time.Now()
 		must(c.Live()[0].Map("m").SetFor(ctx, k, imap.String("v"), imap.Life{TTL: 60 * time.Second, MaxIdle: time.Hour}))
-		for range 4 {
+		for range 3 {
 			dies := c.PrimaryOf(k)
 			c.Crash(dies)
 			c.Restart(dies)
