@@ -47,7 +47,7 @@ func (c *coordinator) sweep(ctx context.Context, jobs *sync.WaitGroup, limit cha
 	next := rescanEvery
 	err := c.s.cfg.Store.Scan(ctx, MapPendingJobCleanup, func(e Entry) error {
 		var rec cleanupRecord
-		if err := decode(e.Value, &rec); err != nil {
+		if err := decodeWithin(e.Value, &rec, maxRecordValues); err != nil {
 			c.s.cfg.Logger.Error("cleanup record cannot be read", "job", e.Key.Key, "error", err)
 			return nil
 		}

@@ -77,7 +77,7 @@ func (c *coordinator) mayPlace() bool { return c.slots.max == 0 || c.scanned.Loa
 // recoverLoop finds the jobs that nobody drives: at first all of them, later those that were submitted here, and from time to time all
 // again, which finds what a deposed master still accepted.
 func (c *coordinator) recoverLoop(ctx context.Context, drivers *sync.WaitGroup) {
-	for {
+	for ctx.Err() == nil {
 		next := rescanEvery
 		if err := c.recoverAll(ctx, drivers); err != nil {
 			c.s.cfg.Logger.Warn("the scan for jobs did not see everything", "term", c.term, "error", err)

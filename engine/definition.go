@@ -28,8 +28,9 @@ func (d *definition) pipeline(id int) (config.Pipeline, bool) {
 	return config.Pipeline{}, false
 }
 
-// maxDefinitions bounds how many plans are remembered. Beyond it any is dropped, and made again when it is asked for.
-const maxDefinitions = 512
+// maxDefinitions bounds how many plans are remembered. Beyond it any is dropped, and made again when it is asked for; so it should be above the
+// number of live jobs, or every list of them makes most plans anew.
+const maxDefinitions = 4096
 
 // definitions remembers the plans of jobs by incarnation.
 type definitions struct {

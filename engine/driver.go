@@ -178,10 +178,11 @@ func (d *driver) held(p *pipelineState) bool {
 }
 
 // lastWill commits the end of the job if what was observed so far amounts to one, although this member does not lead any more. It does
-// nothing else, judges nobody lost, and starts nothing.
+// nothing else, judges nobody lost, and starts nothing. A config that cannot be read here is nothing that was observed: the next master may
+// be able to read it.
 func (d *driver) lastWill(ctx context.Context) error {
 	in := d.pending()
-	if len(in) == 0 {
+	if len(in) == 0 || d.def.plan == nil {
 		return ErrRetryable
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.c.s.cfg.CloseTimeout)

@@ -25,7 +25,8 @@ var liveMaps = []string{engine.MapRunningJobInfo, engine.MapRunningJobState, eng
 // cluster is a running grid with what tests ask of it.
 type cluster struct {
 	*enginetest.Grid
-	t *testing.T
+	t     *testing.T
+	rules *engine.Rules // of what is stored; they hold for every test that does not switch them off
 }
 
 // onGrid runs a test on a grid of members in a bubble with a fake clock.
@@ -45,7 +46,8 @@ func onGrid(t *testing.T, opts enginetest.Options, test func(ctx context.Context
 			opts.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &cluster{Grid: enginetest.NewGrid(opts), t: t}
+		c := &cluster{Grid: enginetest.NewGrid(opts), t: t, rules: engine.NewRules()}
+		c.Store.Watch(c.rules.Applied)
 		var wg sync.WaitGroup
 		ready := make(chan struct{})
 		wg.Go(func() { c.Run(ctx, ready) })
@@ -55,7 +57,7 @@ func onGrid(t *testing.T, opts enginetest.Options, test func(ctx context.Context
 			wg.Wait()
 		}()
 		test(ctx, c)
-		for _, v := range c.Output.Violations() {
+		for _, v := range append(c.Output.Violations(), c.rules.Broken()...) {
 			t.Error(v)
 		}
 	})

@@ -114,6 +114,18 @@ func (s *jobState) clone() *jobState {
 	return &c
 }
 
+// plausible refuses numbers that no state has, so that nothing has to think of them later.
+func (s *jobState) plausible() error {
+	for _, p := range s.Pipelines {
+		for _, t := range p.Tasks {
+			if t.Subtask < 0 || t.Attempt < 0 || p.Restarts < 0 {
+				return fmt.Errorf("%w: pipeline %d with %d restarts has %v", errMalformed, p.ID, p.Restarts, p.ref(&t))
+			}
+		}
+	}
+	return nil
+}
+
 // restarts sums the restarts of all pipelines.
 func (s *jobState) restarts() int {
 	n := 0
@@ -161,7 +173,13 @@ func encode(v any) []byte {
 	return b
 }
 
-func decode(b []byte, v any) error {
+// decode reads a request or an answer. The bytes may come from anywhere: they are looked through before anything is allocated for them.
+func decode(b []byte, v any) error { return decodeWithin(b, v, maxMessageValues) }
+
+func decodeWithin(b []byte, v any, most int) error {
+	if err := checkRecord(b, most); err != nil {
+		return fmt.Errorf("engine: decode %T: %w", v, err)
+	}
 	if err := msgpack.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("engine: decode %T: %w", v, err)
 	}

@@ -68,6 +68,18 @@ func (s *Service) leading() (*coordinator, error) {
 	return s.leader, nil
 }
 
+// observing returns the coordinator that may still take reports: also one whose term is over, as long as it is closing. What a task's end is
+// does not depend on who leads.
+func (s *Service) observing() (*coordinator, error) {
+	s.mu.Lock()
+	c := s.leader
+	s.mu.Unlock()
+	if c == nil {
+		return s.leading()
+	}
+	return c, nil
+}
+
 // Serve answers a request of another member's service. Errors travel in the answer, with their kind.
 func (s *Service) Serve(ctx context.Context, from string, raw []byte) ([]byte, error) {
 	var req request
@@ -91,7 +103,7 @@ func (s *Service) dispatch(ctx context.Context, req request) (any, error) {
 	case opCleanup:
 		return onWorker(ctx, req.Body, noAnswer(s.worker.cleanup))
 	case opReport:
-		return onMaster(ctx, s, req.Body, func(ctx context.Context, c *coordinator, r report) (struct{}, error) {
+		return onCoordinator(ctx, s, s.observing, req.Body, func(ctx context.Context, c *coordinator, r report) (struct{}, error) {
 			return struct{}{}, c.report(ctx, r)
 		})
 	case opProgress:
@@ -130,7 +142,12 @@ func noAnswer[Q any](f func(context.Context, Q) error) func(context.Context, Q) 
 }
 
 func onMaster[Q, A any](ctx context.Context, s *Service, body []byte, f func(context.Context, *coordinator, Q) (A, error)) (any, error) {
-	c, err := s.leading()
+	return onCoordinator(ctx, s, s.leading, body, f)
+}
+
+func onCoordinator[Q, A any](ctx context.Context, s *Service, who func() (*coordinator, error), body []byte,
+	f func(context.Context, *coordinator, Q) (A, error)) (any, error) {
+	c, err := who()
 	if err != nil {
 		return nil, err
 	}

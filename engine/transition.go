@@ -128,6 +128,15 @@ func (ts timestamps) stamp(trail []hop, nowMs int64) timestamps {
 	return ts
 }
 
+// fit reports whether there is a place for every state of a job and its pipelines.
+func (ts timestamps) fit(st *jobState) bool {
+	ok := len(ts.Job) == len(jobStatuses()) && len(ts.Pipelines) == len(st.Pipelines)
+	for _, p := range ts.Pipelines {
+		ok = ok && len(p) == len(taskStatuses())
+	}
+	return ok
+}
+
 // newTimestamps returns those of a job that is CREATED now, with room for its pipelines.
 func newTimestamps(st *jobState, nowMs int64) timestamps {
 	ts := timestamps{Incarnation: st.Incarnation, Job: make([]int64, len(jobStatuses()))}

@@ -166,8 +166,9 @@ func transitionTxn(snap snapshot, next *jobState, nowMs int64) Txn {
 	return t
 }
 
+// timesOrNew returns the timestamps of the state; new ones if there are none, or none that have a place for every state.
 func (s snapshot) timesOrNew(nowMs int64) timestamps {
-	if s.times != nil && s.times.Incarnation == s.state.Incarnation {
+	if s.times != nil && s.times.Incarnation == s.state.Incarnation && s.times.fit(s.state) {
 		return *s.times
 	}
 	return newTimestamps(s.state, nowMs)

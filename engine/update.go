@@ -63,8 +63,13 @@ func load[T any](e Entry, into **T) error {
 		return nil
 	}
 	v := new(T)
-	if err := decode(e.Value, v); err != nil {
+	if err := decodeWithin(e.Value, v, maxRecordValues); err != nil {
 		return err
+	}
+	if st, ok := any(v).(*jobState); ok {
+		if err := st.plausible(); err != nil {
+			return fmt.Errorf("engine: state of job %s: %w", e.Key.Key, err)
+		}
 	}
 	*into = v
 	return nil

@@ -171,7 +171,7 @@ func (c *collect) Bind(plugin.Schema) error { return nil }
 
 func (c *collect) Open(_ context.Context, tc plugin.TaskContext, _ plugin.Schema) (plugin.Writer, error) {
 	id := fmt.Sprintf("%s/%s/%d/%d/%d", tc.JobID, tc.Incarnation, tc.Vertex, tc.Subtask, tc.Attempt)
-	c.out.open(id)
+	c.out.open(id, c.member)
 	return &collectWriter{c: c, id: id}, nil
 }
 
@@ -211,4 +211,7 @@ func (w *collectWriter) Prepare(context.Context) ([]byte, error) {
 	return []byte(w.id), nil
 }
 
-func (w *collectWriter) Close() error { return nil }
+func (w *collectWriter) Close() error {
+	w.c.out.close(w.id)
+	return nil
+}

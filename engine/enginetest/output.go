@@ -13,6 +13,8 @@ import (
 type Output struct {
 	mu         sync.Mutex
 	opened     map[string]int
+	working    map[string]string // ids of open writers, and on which member
+	lost       map[string]bool   // members
 	prepared   map[string]preparedRows
 	committed  map[string][]plugin.Row
 	commits    map[string]int // calls, by id
@@ -29,18 +31,36 @@ type preparedRows struct {
 
 // NewOutput returns an empty output.
 func NewOutput() *Output {
-	return &Output{opened: map[string]int{}, prepared: map[string]preparedRows{}, committed: map[string][]plugin.Row{},
+	return &Output{opened: map[string]int{}, working: map[string]string{}, lost: map[string]bool{}, prepared: map[string]preparedRows{}, committed: map[string][]plugin.Row{},
 		commits: map[string]int{}, cleanups: map[string]int{}}
 }
 
-func (o *Output) open(id string) {
+func (o *Output) open(id, member string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.opened[id]++
 	if o.opened[id] > 1 {
 		o.violations = append(o.violations, "attempt started twice: "+id)
 	}
+	if o.lost[member] {
+		return // what it still does reaches nobody
+	}
+	for other, at := range o.working {
+		if taskOf(other) == taskOf(id) {
+			o.violations = append(o.violations, fmt.Sprintf("two attempts of one task run at once: %s on %s and %s on %s", other, at, id, member))
+		}
+	}
+	o.working[id] = member
 }
+
+func (o *Output) close(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.working, id)
+}
+
+// taskOf returns the part of an id that all attempts of one task have.
+func taskOf(id string) string { return id[:strings.LastIndex(id, "/")] }
 
 func (o *Output) prepare(id, member string, local bool, rows []plugin.Row) {
 	o.mu.Lock()
@@ -63,7 +83,7 @@ func (o *Output) commit(id, member string, failures int) error {
 		return plugin.ErrPreparedLost
 	}
 	for other := range o.committed {
-		if other[:strings.LastIndex(other, "/")] == id[:strings.LastIndex(id, "/")] {
+		if taskOf(other) == taskOf(id) {
 			o.violations = append(o.violations, fmt.Sprintf("two attempts of one task committed: %s and %s", other, id))
 		}
 	}
@@ -95,10 +115,16 @@ func (o *Output) FailCleanups(n int) {
 	o.failClean = n
 }
 
-// LoseMember loses the output that was prepared on a member and kept there.
+// LoseMember loses the output that was prepared on a member and kept there. Nothing runs on it any more.
 func (o *Output) LoseMember(member string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.lost[member] = true
+	for id, at := range o.working {
+		if at == member {
+			delete(o.working, id)
+		}
+	}
 	for id, p := range o.prepared {
 		if p.local && p.member == member {
 			delete(o.prepared, id)
@@ -137,6 +163,13 @@ func (o *Output) Attempts(jobID string) int {
 		}
 	}
 	return n
+}
+
+// Cleanups returns how often anything of a job was cleaned up.
+func (o *Output) Cleanups(jobID string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cleanups[jobID]
 }
 
 // Leftovers returns how much prepared output of a job is neither committed nor removed.

@@ -15,6 +15,7 @@ type MemStore struct {
 	mu      sync.Mutex
 	version uint64
 	entries map[engine.Key]stored
+	watch   func(get func(engine.Key) engine.Entry, t engine.Txn)
 }
 
 type stored struct {
@@ -27,6 +28,13 @@ var _ engine.Store = (*MemStore)(nil)
 
 // NewMemStore returns an empty store.
 func NewMemStore() *MemStore { return &MemStore{entries: map[engine.Key]stored{}} }
+
+// Watch has f called after each transaction that was applied, before any other is. f must not use the store but by get.
+func (s *MemStore) Watch(f func(get func(engine.Key) engine.Entry, t engine.Txn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch = f
+}
 
 // Get implements [engine.Store].
 func (s *MemStore) Get(_ context.Context, key engine.Key) (engine.Entry, error) {
@@ -118,6 +126,9 @@ func (s *MemStore) Txn(_ context.Context, t engine.Txn) (engine.TxnResult, error
 	}
 	for _, k := range t.Delete {
 		delete(s.entries, k)
+	}
+	if s.watch != nil {
+		s.watch(s.get, t)
 	}
 	return res, nil
 }

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	cleanupDelay = 2 * time.Second
+	pollEvery    = 200 * time.Millisecond
+	safeLimit    = time.Minute     // for the cluster to recover from one fault
+	endLimit     = 3 * time.Minute // for the last jobs, and for the last cleanups
+	patience     = time.Minute     // for one request to be taken
+)
+
+// config is what a run is told.
+type config struct {
+	jobs, faults, members int
+	seed                  uint64
+	span                  time.Duration
+	keep                  string
+}
+
+// run is one run of the program.
+type run struct {
+	cfg    config
+	dir    string
+	fleet  *fleet
+	ledger *ledger
+	start  time.Time
+	out    *lineWriter
+	done   map[faultKind]int // of the goroutine of faults
+
+	checkers sync.WaitGroup
+	stop     context.CancelFunc // of the checkers
+	checking context.Context
+}
+
+// lineWriter writes whole lines with the time since the start.
+type lineWriter struct {
+	mu    sync.Mutex
+	w     io.Writer
+	start time.Time
+}
+
+func (l *lineWriter) say(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.w, "%7.1fs  %s\n", time.Since(l.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// soak runs a plan and returns how many violations there were. It leaves no process behind.
+func soak(ctx context.Context, cfg config, w io.Writer) (bad int, err error) {
+	dir := cfg.keep
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "gridnode-soak-"); err != nil {
+			return 0, err
+		}
+		defer func() {
+			if bad == 0 && err == nil {
+				err = os.RemoveAll(dir)
+			}
+		}()
+	}
+	r := &run{cfg: cfg, dir: dir, start: time.Now(), ledger: newLedger(committed), done: map[faultKind]int{}}
+	r.out = &lineWriter{w: w, start: r.start}
+	r.out.say("seed %d, %d jobs and %d faults in %v, logs in %s", cfg.seed, cfg.jobs, cfg.faults, cfg.span, dir)
+	if err := r.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer r.end()
+	err = r.play(ctx)
+	r.finish(ctx)
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	for i, v := range r.ledger.violations() {
+		if i < 40 {
+			r.out.say("VIOLATION %s: %s", v.class, v.text)
+		}
+	}
+	text, bad := r.ledger.summary()
+	_, _ = fmt.Fprintf(w, "soak seed=%d %s faults=%d kills=%d stops=%d rolling=%d seconds=%.0f\n", cfg.seed, text, r.total(),
+		r.done[killMember]+r.done[killMaster]+2*r.done[killTwo], r.done[stopMember]+r.done[stopMaster], r.done[rolling], time.Since(r.start).Seconds())
+	return bad, err
+}
+
+func (r *run) total() int {
+	n := 0
+	for _, k := range r.done {
+		n += k
+	}
+	return n
+}
+
+// begin builds the program and forms the cluster.
+func (r *run) begin(ctx context.Context) error {
+	binary := filepath.Join(r.dir, "gridnode")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "gridnode/cmd/gridnode").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	backups := 1
+	if r.cfg.members >= 5 {
+		backups = 2
+	}
+	r.fleet = &fleet{
+		binary: binary, dir: r.dir, name: fmt.Sprint("soak-", os.Getpid()), size: r.cfg.members,
+		args: []string{"--backup-count", fmt.Sprint(backups), "--set", fmt.Sprintf("engine.state-cleanup-delay-ms=%d", cleanupDelay.Milliseconds()),
+			"--log-level", "info"},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}},
+		joined: r.check,
+	}
+	r.checking, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for range r.cfg.members {
+		if _, err := r.fleet.add(ctx); err != nil {
+			r.end()
+			return err
+		}
+	}
+	if err := r.fleet.awaitSafe(ctx, safeLimit); err != nil {
+		r.end()
+		return err
+	}
+	r.out.say("%d members, %d backups, safe", r.cfg.members, backups)
+	return nil
+}
+
+func (r *run) end() {
+	r.stop()
+	r.checkers.Wait()
+	r.fleet.end()
+}
+
+// play lets jobs and faults happen, and waits for both.
+func (r *run) play(ctx context.Context) error {
+	p := newPlan(r.cfg.seed, r.cfg.jobs, r.cfg.faults, r.cfg.span, r.cfg.members >= 5)
+	began := time.Now()
+	var jobs sync.WaitGroup
+	for i, j := range p.jobs {
+		jobs.Go(func() { r.job(ctx, i, j, began) })
+	}
+	var err error
+	for _, f := range p.faults {
+		if pause(ctx, time.Until(began.Add(f.at))) != nil || time.Since(began) > 2*r.cfg.span {
+			break
+		}
+		if err = r.strike(ctx, f); err != nil {
+			r.ledger.violate(unanswered, "after %s: %v", f.kind, err)
+			break
+		}
+		r.done[f.kind]++
+	}
+	jobs.Wait()
+	return ctx.Err()
+}
+
+// job submits one job, and stops it later if that is its lot.
+func (r *run) job(ctx context.Context, n int, j planned, began time.Time) {
+	if pause(ctx, time.Until(began.Add(j.at))) != nil {
+		return
+	}
+	dir := filepath.Join(r.dir, fmt.Sprintf("job-%03d", n))
+	rng := rand.New(rand.NewPCG(r.cfg.seed, uint64(n)))
+	key := fmt.Sprintf("soak-%d-%d", r.cfg.seed, n)
+	id := ""
+	r.persist(ctx, rng, func(m *member) bool {
+		status, body, err := r.fleet.call(ctx, m, http.MethodPost, "/submit-job", j.config(dir), "Idempotency-Key", key)
+		var v struct{ JobID string }
+		switch {
+		case err != nil || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
+			return false
+		case status != http.StatusOK || json.Unmarshal(body, &v) != nil || v.JobID == "":
+			r.ledger.violate(unanswered, "%s answers the submit of job %d with %d %s", m.name, n, status, body)
+		}
+		id = v.JobID
+		return true
+	}, fmt.Sprintf("the submit of job %d", n))
+	if id == "" {
+		return
+	}
+	r.ledger.accepted(id, j, dir)
+	if j.kind != canceled && j.kind != streaming || pause(ctx, j.stopAfter) != nil {
+		return
+	}
+	r.ledger.stopped(id)
+	r.persist(ctx, rng, func(m *member) bool {
+		status, body, err := r.fleet.call(ctx, m, http.MethodPost, "/stop-job", fmt.Sprintf(`{"jobId":%q}`, id))
+		if err == nil && status != http.StatusOK && status != http.StatusConflict && status < 500 {
+			r.ledger.violate(unanswered, "%s answers the stop of job %s with %d %s", m.name, id, status, body)
+			return true
+		}
+		return err == nil && (status == http.StatusOK || status == http.StatusConflict)
+	}, "the stop of job "+id)
+}
+
+// persist repeats a request, with one member after the other, until one has taken it.
+func (r *run) persist(ctx context.Context, rng *rand.Rand, ask func(*member) bool, what string) {
+	for end := time.Now().Add(patience); ; {
+		if all := r.fleet.awake(); len(all) > 0 && ask(all[rng.IntN(len(all))]) {
+			return
+		}
+		if time.Now().After(end) {
+			r.ledger.violate(unanswered, "nobody takes %s within %v", what, patience)
+			return
+		}
+		if pause(ctx, 100*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// finish waits for all ends and all cleanups, and judges what is left and what was put out.
+func (r *run) finish(ctx context.Context) {
+	if err := r.fleet.awaitSafe(ctx, safeLimit); err != nil {
+		r.ledger.violate(unanswered, "at the end: %v", err)
+	}
+	r.out.say("faults are over, %d jobs have not ended yet", len(r.ledger.open()))
+	for end := time.Now().Add(endLimit); len(r.ledger.open()) > 0 && time.Now().Before(end); {
+		if pause(ctx, pollEvery) != nil {
+			return
+		}
+	}
+	left := errors.New("not asked yet")
+	for end := time.Now().Add(endLimit); left != nil && time.Now().Before(end); {
+		if left = r.leftovers(ctx); left != nil && pause(ctx, pollEvery) != nil {
+			return
+		}
+	}
+	if left != nil {
+		r.ledger.violate(orphan, "after %v: %v", endLimit, left)
+	}
+	_ = pause(ctx, 2*pollEvery) // everybody is asked once more after the last cleanup
+	for _, id := range r.ledger.ids() {
+		dir := r.dirOf(id)
+		r.ledger.output(id, lines(dir), tree(filepath.Join(dir, "tmp")))
+	}
+	r.counts(ctx)
+}
+
+func (r *run) dirOf(id string) string {
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	return r.ledger.jobs[id].dir
+}
