@@ -109,8 +109,8 @@ func (k *killer) strike(member string) bool {
 	}
 	k.victim = member
 	c := k.c
-	k.mu.Unlock()
 	k.attempts = c.Output.Attempts("50")
+	k.mu.Unlock()
 	c.Kill(member)
 	return true
 }
@@ -141,6 +141,9 @@ func (c *cluster) crashAndFinish(ctx context.Context, k *killer) {
 	c.submit(ctx, "50", spec)
 	v := c.waitFor(ctx, "50", engine.JobFinished)
 	c.wantEmpty(ctx, 10*time.Minute)
+	last, o := c.info(ctx, "50"), c.overview(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if k.victim == "" {
 		c.t.Fatalf("nobody died: no transaction is %s", k.p.what)
 	}
@@ -148,11 +151,10 @@ func (c *cluster) crashAndFinish(ctx context.Context, k *killer) {
 	if n := c.Output.Attempts("50"); k.p.ended && n != k.attempts {
 		c.t.Errorf("%d attempts began after the end was stored", n-k.attempts)
 	}
-	last := c.info(ctx, "50")
 	if last.Status != engine.JobFinished || !last.FinishTime.Equal(v.FinishTime) || last.Metrics.SinkRows != int64(spec.Want()) {
 		c.t.Errorf("the history says %s at %v with %d rows; shown first was %v", last.Status, last.FinishTime, last.Metrics.SinkRows, v.FinishTime)
 	}
-	if o := c.overview(ctx); o.Finished != 1 || o.Running+o.Pending+o.Failed+o.Canceled != 0 {
+	if o.Finished != 1 || o.Running+o.Pending+o.Failed+o.Canceled != 0 {
 		c.t.Errorf("overview %+v", o)
 	}
 	if got := c.rules.Ends(); got != 1 {

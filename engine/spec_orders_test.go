@@ -216,13 +216,14 @@ func randomTerms(t *testing.T, ends JobStatus, rng *rand.Rand) {
 	a.grant(1)
 	a.running()
 	r.store.mu.Lock()
+	mood := rand.New(rand.NewPCG(rng.Uint64(), 1)) // used under the store's mutex
 	r.store.gate = func(string, Txn) *gate {
-		if rng.IntN(4) > 0 { // the store's mutex is held
+		if mood.IntN(4) > 0 {
 			return nil
 		}
 		g := newGate()
-		way := gateWay(rng.IntN(4))
-		time.AfterFunc(time.Duration(rng.IntN(50))*time.Millisecond, func() { g.open <- way })
+		way := gateWay(mood.IntN(4))
+		time.AfterFunc(time.Duration(mood.IntN(50))*time.Millisecond, func() { g.open <- way })
 		return g
 	}
 	r.store.mu.Unlock()
