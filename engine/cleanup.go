@@ -209,7 +209,7 @@ func (c *coordinator) pruneHistory(ctx context.Context) error {
 	err = c.s.cfg.Store.Scan(ctx, MapFinishedJobState, func(e Entry) error {
 		var h *historyEntry
 		if err := load(e, &h); err != nil {
-			return err
+			h = &historyEntry{} // one that cannot be read counts as the oldest
 		}
 		all = append(all, old{e.Key.Key, e.Version, h.View.FinishTime})
 		return nil

@@ -90,8 +90,9 @@ func (c *coordinator) states(ctx context.Context) (map[string]*jobState, error) 
 	out := map[string]*jobState{}
 	err := c.s.cfg.Store.Scan(ctx, MapRunningJobState, func(e Entry) error {
 		var st *jobState
-		if err := load(e, &st); err != nil {
-			return err
+		if err := load(e, &st); err != nil { // it holds up no list, and is not left out either
+			c.s.cfg.Logger.Error("a job's state cannot be read", "job", e.Key.Key, "error", err)
+			st = &jobState{Status: JobUnknowable}
 		}
 		out[e.Key.Key] = st
 		return nil
@@ -153,7 +154,8 @@ func (c *coordinator) ended(ctx context.Context, states map[string]*jobState) ([
 	err := c.s.cfg.Store.Scan(ctx, MapFinishedJobState, func(e Entry) error {
 		var h *historyEntry
 		if err := load(e, &h); err != nil {
-			return err
+			c.s.cfg.Logger.Error("a job's history cannot be read", "job", e.Key.Key, "error", err)
+			h = &historyEntry{View: JobView{JobID: e.Key.Key, Status: JobUnknowable}}
 		}
 		seen[h.View.Incarnation] = true
 		out = append(out, h.View)
@@ -234,7 +236,8 @@ func cleanupsLocal(ctx context.Context, c *coordinator, _ struct{}) ([]CleanupVi
 	err := c.s.cfg.Store.Scan(ctx, MapPendingJobCleanup, func(e Entry) error {
 		var r *cleanupRecord
 		if err := load(e, &r); err != nil {
-			return err
+			out = append(out, CleanupView{JobID: e.Key.Key, LastError: err.Error()})
+			return nil
 		}
 		out = append(out, CleanupView{JobID: e.Key.Key, Incarnation: r.Incarnation, Status: r.Status, DueAt: timeOf(r.DueMs),
 			Attempts: r.Attempts, LastError: r.LastError})

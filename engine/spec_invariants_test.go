@@ -201,7 +201,7 @@ func (c *cluster) submitAgain(ctx context.Context, id string, s enginetest.Spec,
 
 // I21: a job whose entries nobody can read is kept as it is, and holds up no other.
 func TestSpecI21OneBadJobHoldsUpNoOther(t *testing.T) {
-	for _, broken := range []string{engine.MapRunningJobInfo, engine.MapRunningJobState, engine.MapPendingJobCleanup} {
+	for _, broken := range []string{engine.MapRunningJobInfo, engine.MapRunningJobState, engine.MapPendingJobCleanup, engine.MapFinishedJobState} {
 		t.Run(broken, func(t *testing.T) {
 			onGrid(t, enginetest.Options{}, func(ctx context.Context, c *cluster) {
 				spec := enginetest.Spec{Rows: 100, Pause: 20 * ms, Retries: 3}
@@ -215,6 +215,21 @@ func TestSpecI21OneBadJobHoldsUpNoOther(t *testing.T) {
 					t.Fatal(res, err)
 				}
 				c.Kill(c.Master())
+				time.Sleep(time.Second)
+				if got, want := c.running(ctx), 4; len(got) != want && broken != engine.MapRunningJobState || !slices.Contains(got, "73") {
+					t.Errorf("running: %v", got)
+				} else if broken == engine.MapRunningJobState && !slices.Contains(got, "99") {
+					t.Errorf("the job that cannot be read is left out: %v", got)
+				}
+				cleanups := try(ctx, c, func(s *engine.Service) ([]engine.CleanupView, error) { return s.Cleanups(ctx) })
+				if broken == engine.MapPendingJobCleanup && (len(cleanups) != 1 || cleanups[0].LastError == "") {
+					t.Errorf("cleanups: %+v", cleanups)
+				}
+				c.overview(ctx)
+				fin := try(ctx, c, func(s *engine.Service) ([]engine.JobView, error) { return s.Finished(ctx, "") })
+				if broken == engine.MapFinishedJobState && (len(fin) != 1 || fin[0].JobID != "99") {
+					t.Errorf("ended: %+v", fin)
+				}
 				for i := range 4 {
 					id := fmt.Sprint(70 + i)
 					c.waitFor(ctx, id, engine.JobFinished)
