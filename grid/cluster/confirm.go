@@ -43,7 +43,8 @@ func (c *Cluster) ask(ctx context.Context, members []grid.MemberID, term uint64,
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Lease/2)
 	defer cancel()
-	body, err := encode(&confirmMsg{term})
+	s, _ := c.View()
+	body, err := encode(&confirmMsg{term, s.ClusterID})
 	if err != nil {
 		return false
 	}

@@ -269,6 +269,7 @@ func (c *Cluster) look(ctx context.Context) []helloMsg {
 // bootstrap makes this member the first server of a raft group and waits until the cluster exists.
 func (c *Cluster) bootstrap(ctx context.Context, r *raft.Raft) error {
 	c.log.Info("forming a cluster", "cluster", c.cfg.ClusterName, "expect", c.cfg.Expect)
+	c.group.Load().lineage.found()
 	conf := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(c.self.ID), Address: serverAddress(c.self)}}}
 	if err := c.await(ctx, r.BootstrapCluster(conf)); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("bootstrap raft: %w", err)

@@ -29,6 +29,7 @@ const (
 type group struct {
 	raft    *raft.Raft
 	streams *raftStreams
+	lineage *lineage
 	store   *raft.InmemStore
 	snaps   *raft.InmemSnapshotStore
 }
@@ -37,7 +38,8 @@ type group struct {
 // all survivors of a recovery begin.
 func (c *Cluster) newGroup(plan *recoveryPlan) (*group, error) {
 	conf := c.raftConfig()
-	g := &group{streams: newRaftStreams(c.t, c.self), store: raft.NewInmemStore(), snaps: raft.NewInmemSnapshotStore()}
+	line := newLineage(plan)
+	g := &group{streams: newRaftStreams(c.t, c.self, line), lineage: line, store: raft.NewInmemStore(), snaps: raft.NewInmemSnapshotStore()}
 	trans := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: g.streams, MaxPool: 3, Timeout: raftTimeout, Logger: conf.Logger,
 		MaxRPCsInFlight: 1, // no pipelines: that of a deposed leader can block for ever, and Shutdown with it
@@ -110,6 +112,7 @@ func serverAddress(m grid.Member) raft.ServerAddress {
 type raftStreams struct {
 	t        *transport.Transport
 	self     grid.Member
+	lineage  *lineage
 	listener net.Listener
 	trans    *raft.NetworkTransport
 
@@ -121,17 +124,22 @@ type raftStreams struct {
 
 var _ raft.StreamLayer = (*raftStreams)(nil)
 
-func newRaftStreams(t *transport.Transport, self grid.Member) *raftStreams {
-	return &raftStreams{t: t, self: self, listener: t.RaftListener(), open: map[*raftStream]struct{}{}}
+func newRaftStreams(t *transport.Transport, self grid.Member, line *lineage) *raftStreams {
+	return &raftStreams{t: t, self: self, lineage: line, listener: t.RaftListener(), open: map[*raftStream]struct{}{}}
 }
 
-// Accept is called by raft's transport only.
+// Accept is called by raft's transport only. Streams of another group are closed.
 func (s *raftStreams) Accept() (net.Conn, error) {
-	raw, err := s.listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		raw, err := s.listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if s.lineage.accepts(transport.Labelled(raw)) {
+			return s.add(raw)
+		}
+		_ = raw.Close()
 	}
-	return s.add(raw)
 }
 
 // Dial opens a stream to the member that the address names.
@@ -142,7 +150,7 @@ func (s *raftStreams) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	raw, err := s.t.DialStream(ctx, addr, grid.MemberID(id), transport.MagicRaft)
+	raw, err := s.t.DialLabelled(ctx, addr, grid.MemberID(id), transport.MagicRaft, s.lineage.label())
 	if err != nil {
 		return nil, err
 	}

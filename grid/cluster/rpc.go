@@ -63,8 +63,11 @@ type beatReply struct {
 	Master    grid.MemberID // who to ask, if known
 }
 
-// confirmMsg asks a voter which raft term it knows, and confirmReply answers.
-type confirmMsg struct{ Term uint64 }
+// confirmMsg asks a voter which raft term it knows, and confirmReply answers. A voter of another cluster, recovered out of this one, does not.
+type confirmMsg struct {
+	Term      uint64
+	ClusterID string
+}
 
 type confirmReply struct{ Term uint64 }
 
@@ -161,6 +164,10 @@ func (c *Cluster) serveConfirm(_ grid.MemberID, body []byte, reply func([]byte, 
 	r := c.raft.Load()
 	if r == nil {
 		reply(nil, errNotRunning())
+		return
+	}
+	if s, _ := c.View(); in.ClusterID != "" && s.ClusterID != "" && in.ClusterID != s.ClusterID {
+		reply(nil, fmt.Errorf("%w: this voter is in another cluster by now", grid.ErrRefused))
 		return
 	}
 	respond(reply, &confirmReply{Term: r.CurrentTerm()})

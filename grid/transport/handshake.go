@@ -35,12 +35,13 @@ type hello struct {
 	Cluster string
 	ID      grid.MemberID
 	Expect  grid.MemberID // whom the dialling side wants; empty: whoever is there
+	Label   string        // what the dialling side says about the stream; see Labelled
 }
 
 // greet makes the dialling side of the handshake and returns who answered.
-func (t *Transport) greet(raw net.Conn, magic Magic, expect grid.MemberID, deadline time.Time) (grid.MemberID, error) {
+func (t *Transport) greet(raw net.Conn, magic Magic, expect grid.MemberID, label string, deadline time.Time) (grid.MemberID, error) {
 	_ = raw.SetDeadline(deadline)
-	body, err := msgpack.Marshal(&hello{protocolVersion, t.cfg.ClusterName, t.cfg.Self, expect})
+	body, err := msgpack.Marshal(&hello{Version: protocolVersion, Cluster: t.cfg.ClusterName, ID: t.cfg.Self, Expect: expect, Label: label})
 	if err != nil {
 		return "", err
 	}
@@ -68,26 +69,25 @@ type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return "handshake refused: " + e.text }
 
-// welcome makes the accepting side of the handshake, after the magic, and returns who dialled.
-func (t *Transport) welcome(raw net.Conn) (grid.MemberID, error) {
+// welcome makes the accepting side of the handshake, after the magic, and returns what the dialling side says.
+func (t *Transport) welcome(raw net.Conn) (in hello, err error) {
 	f, err := wire.Read(raw, maxHandshake)
 	if err != nil {
-		return "", err
+		return in, err
 	}
-	var in hello
 	if f.Kind != wire.Handshake || f.Flag != wire.Request || pack.Unmarshal(f.Body, &in) != nil || in.ID == "" {
-		return "", fmt.Errorf("handshake: %w", grid.ErrBadMessage)
+		return in, fmt.Errorf("handshake: %w", grid.ErrBadMessage)
 	}
 	if err := acceptable(t.cfg, in); err != nil {
 		_, _ = raw.Write(wire.Append(nil, wire.Frame{Kind: wire.Handshake, Flag: wire.Failure, Body: wire.AppendError(nil, err)}))
-		return "", err
+		return in, err
 	}
-	body, err := msgpack.Marshal(&hello{protocolVersion, t.cfg.ClusterName, t.cfg.Self, ""})
+	body, err := msgpack.Marshal(&hello{Version: protocolVersion, Cluster: t.cfg.ClusterName, ID: t.cfg.Self})
 	if err != nil {
-		return "", err
+		return in, err
 	}
 	_, err = raw.Write(wire.Append(nil, wire.Frame{Kind: wire.Handshake, Flag: wire.Reply, Body: body}))
-	return in.ID, err
+	return in, err
 }
 
 // acceptable decides whether this member takes the stream.

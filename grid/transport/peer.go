@@ -142,7 +142,7 @@ func (p *peer) dial(ctx context.Context) {
 	addr, err := p.address()
 	var c *conn
 	if err == nil {
-		raw, id, dialErr := p.t.connect(ctx, addr, p.id, MagicMember)
+		raw, id, dialErr := p.t.connect(ctx, addr, p.id, MagicMember, "")
 		if err = dialErr; err == nil {
 			s := &stream{Conn: raw, t: p.t}
 			if p.t.track(s) {

@@ -28,7 +28,12 @@ func (t *Transport) ClientListener() net.Listener { return t.streams[MagicClient
 // DialStream opens a stream to the member at addr, which has to be expect unless that is empty. The error wraps grid.ErrUnreachable. The
 // stream is closed with the transport at the latest.
 func (t *Transport) DialStream(ctx context.Context, addr string, expect grid.MemberID, magic Magic) (net.Conn, error) {
-	raw, _, err := t.connect(ctx, addr, expect, magic)
+	return t.DialLabelled(ctx, addr, expect, magic, "")
+}
+
+// DialLabelled is DialStream with a label, of at most a hundred bytes or so, which the accepting side finds by [Labelled].
+func (t *Transport) DialLabelled(ctx context.Context, addr string, expect grid.MemberID, magic Magic, label string) (net.Conn, error) {
+	raw, _, err := t.connect(ctx, addr, expect, magic, label)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +46,7 @@ func (t *Transport) DialStream(ctx context.Context, addr string, expect grid.Mem
 }
 
 // connect dials and makes the handshake, in a second at most.
-func (t *Transport) connect(ctx context.Context, addr string, expect grid.MemberID, magic Magic) (net.Conn, grid.MemberID, error) {
+func (t *Transport) connect(ctx context.Context, addr string, expect grid.MemberID, magic Magic, label string) (net.Conn, grid.MemberID, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
@@ -52,7 +57,7 @@ func (t *Transport) connect(ctx context.Context, addr string, expect grid.Member
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	deadline, _ := ctx.Deadline()
-	id, err := t.greet(raw, magic, expect, deadline)
+	id, err := t.greet(raw, magic, expect, label, deadline)
 	if err == nil && !stop() {
 		err = ctx.Err()
 	}
@@ -66,9 +71,18 @@ func (t *Transport) connect(ctx context.Context, addr string, expect grid.Member
 // stream is a tracked connection.
 type stream struct {
 	net.Conn
-	t    *Transport
-	once sync.Once
-	err  error
+	t     *Transport
+	label string // of an accepted one
+	once  sync.Once
+	err   error
+}
+
+// Labelled returns what the dialling side said about a stream that was accepted from one of the transport's listeners.
+func Labelled(c net.Conn) string {
+	if s, ok := c.(*stream); ok {
+		return s.label
+	}
+	return ""
 }
 
 func (s *stream) Close() error {
@@ -200,7 +214,7 @@ func (t *Transport) identify(raw net.Conn) {
 		return
 	}
 	magic := Magic(first[:])
-	var from grid.MemberID
+	var from hello
 	if magic == MagicMember || magic == MagicRaft || magic == MagicGossip {
 		var err error
 		if from, err = t.welcome(raw); err != nil {
@@ -209,13 +223,14 @@ func (t *Transport) identify(raw net.Conn) {
 			return
 		}
 	}
+	s.label = from.Label
 	if magic != MagicMember {
 		t.handOver(s, magic)
 		return
 	}
 	_ = raw.SetDeadline(time.Time{})
-	c := t.newConn(s, from, remote)
-	p := t.peerByID(from)
+	c := t.newConn(s, from.ID, remote)
+	p := t.peerByID(from.ID)
 	p.adopt(c)
 	t.serve(c)
 	t.ended(p, c)
