@@ -164,45 +164,6 @@ func applied(servers []raft.Server, c serverChange) []raft.Server {
 	return servers
 }
 
-// From one voter it goes to three or not at all; only a master that is leaving, which needs an heir, does with one more. Otherwise a member
-// that is not ready keeps nobody else from becoming a voter.
-func TestNextServerChanges_WaitsForASilentMember(t *testing.T) {
-	voter, rest := raft.Voter, raft.Nonvoter
-	for _, tc := range []struct {
-		name    string
-		leaving bool
-		of      []raft.ServerSuffrage // m1, the master, and so on
-		silent  grid.MemberID
-		want    []grid.MemberID
-	}{
-		{"both are ready", false, []raft.ServerSuffrage{voter, rest, rest}, "", []grid.MemberID{"m2", "m3"}},
-		{"one is not", false, []raft.ServerSuffrage{voter, rest, rest}, "m2", nil},
-		{"the other is not", false, []raft.ServerSuffrage{voter, rest, rest}, "m3", nil},
-		{"the master leaves", true, []raft.ServerSuffrage{voter, rest, rest}, "m2", []grid.MemberID{"m3"}},
-		{"one of three is missing", false, []raft.ServerSuffrage{voter, voter, rest}, "", []grid.MemberID{"m3"}},
-		{"from three to five", false, []raft.ServerSuffrage{voter, voter, voter, rest, rest}, "m4", []grid.MemberID{"m5"}},
-	} {
-		s := &grid.State{Members: members(make([]string, len(tc.of))...)}
-		if tc.leaving {
-			s.Members[0].State = grid.Leaving
-		}
-		var servers []raft.Server
-		for i, m := range s.Members {
-			servers = append(servers, raft.Server{ID: raft.ServerID(m.ID), Suffrage: tc.of[i]})
-		}
-		var got []grid.MemberID
-		for _, change := range nextServerChanges("m1", s, servers, func(id grid.MemberID) bool { return id != tc.silent }) {
-			if change.op != promote {
-				t.Errorf("%s: %+v", tc.name, change)
-			}
-			got = append(got, change.id)
-		}
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %v become voters, want %v", tc.name, got, tc.want)
-		}
-	}
-}
-
 // A member becomes a voter when its heartbeats say that it has the log, or nearly.
 func TestLedger_Ready(t *testing.T) {
 	now := time.Unix(100, 0)
