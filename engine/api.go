@@ -63,9 +63,14 @@ type JobView struct {
 	Term        uint64
 	DAG         DAG
 	Metrics     Metrics
-	Tasks       []TaskView // of a live job
-	Savepoint   bool       // was started with a savepoint
-	PendingFor  string     // why a PENDING job waits
+	Tasks       []TaskView    // of a live job
+	Failures    []FailureView // of attempts, in order: the first ones and the last ones
+	FailureSum  int           // of all
+	Times       Times         // when states were entered; only of one job, not in lists
+	Savepoint   bool          // was started with a savepoint
+	PendingFor  string        // why a PENDING job waits
+	TagFilter   map[string]string
+	Overtaken   int // jobs submitted later that got slots while this one waited, up to a bound
 }
 
 // DAG is the graph of a job.
@@ -94,6 +99,32 @@ type TaskView struct {
 	Member                    string // member id
 }
 
+// FailureView is an attempt that failed or was lost.
+type FailureView struct {
+	Time     time.Time
+	Pipeline int
+	Source   int // 0: it is the whole pipeline's
+	Subtask  int
+	Attempt  int
+	Member   string // member id
+	Error    string
+}
+
+// Times says when states were last entered. A state that was never entered is not there.
+type Times struct {
+	Job       map[JobStatus]time.Time
+	Pipelines map[int]map[TaskStatus]time.Time // by id
+	Tasks     []TaskTimes
+}
+
+// TaskTimes are those of one task group, with its last attempt. Of a job with very many task groups only the first ones are there.
+type TaskTimes struct {
+	Pipeline, Source, Subtask int
+	Attempt                   int
+	Member                    string // member id
+	States                    map[TaskStatus]time.Time
+}
+
 // Metrics are sums over all subtasks, in all and per table.
 type Metrics struct {
 	SourceRows, SourceBytes int64
@@ -109,22 +140,55 @@ type TableMetrics struct {
 	SourceQPS, SinkQPS, SourceBPS, SinkBPS       float64
 }
 
+// WorkerSlots are the slots of one worker.
+type WorkerSlots struct {
+	MemberID string
+	Tags     map[string]string
+	Dynamic  bool // it has as many as are used
+	Total    int
+	Used     int // may be more than Total after the number was lowered
+	Jobs     []string
+}
+
+// Free returns the slots that have no task.
+func (w WorkerSlots) Free() int { return max(w.Total-w.Used, 0) }
+
 // Overview counts the cluster's workers, slots and jobs. Every job that was accepted and not yet forgotten is in exactly one count.
 type Overview struct {
 	Workers                                   int
 	TotalSlots, FreeSlots                     int
-	Running, Pending                          int // Running: live and not pending
+	Slots                                     []WorkerSlots // by worker that takes tasks, in the order of joining
+	Running, Pending                          int           // Running: live and not pending
 	Finished, Failed, Canceled, SavepointDone int
+	Strategy                                  ScheduleStrategy
 	MasterID                                  string
 	Term                                      uint64
 }
+
+// Accepted returns how many jobs were accepted and are not forgotten.
+func (o Overview) Accepted() int {
+	return o.Running + o.Pending + o.Finished + o.Failed + o.Canceled + o.SavepointDone
+}
+
+// CleanupStage is what a pending cleanup does next.
+type CleanupStage string
+
+// The stages, in their order. Each may be repeated.
+const (
+	CleanupHistory   CleanupStage = "history"   // write the job's history
+	CleanupArtefacts CleanupStage = "artefacts" // stop what still runs of it, remove what it left on workers
+	CleanupTombstone CleanupStage = "tombstone" // wait until the delay is over
+	CleanupEntries   CleanupStage = "entries"   // remove its entries
+)
 
 // CleanupView is one pending cleanup.
 type CleanupView struct {
 	JobID       string
 	Incarnation string
 	Status      JobStatus
-	DueAt       time.Time
-	Attempts    int
+	Stage       CleanupStage
+	DueAt       time.Time // when the tombstone may go
+	NextTry     time.Time // when something is done next
+	Attempts    int       // that failed, at this stage
 	LastError   string
 }

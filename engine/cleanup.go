@@ -16,6 +16,7 @@ const (
 	firstCleanupRetry = time.Second
 	maxCleanupRetry   = time.Minute
 	pruneEvery        = 30 * time.Second
+	maxCleanupError   = 1 << 10 // bytes of an error that the record keeps
 )
 
 // sweepLoop works off the cleanup records: the record owns the cleanup, not this loop, so a new master goes on where the last one was.
@@ -74,6 +75,27 @@ func (r *cleanupRecord) nextMs() int64 {
 	return r.RetryMs
 }
 
+func (r *cleanupRecord) view(jobID string, now time.Time) CleanupView {
+	v := CleanupView{
+		JobID: jobID, Incarnation: r.Incarnation, Status: r.Status, DueAt: timeOf(r.DueMs), NextTry: timeOf(r.nextMs()),
+		Attempts: r.Attempts, LastError: r.LastError,
+	}
+	if v.NextTry.Before(now) {
+		v.NextTry = now
+	}
+	switch {
+	case !r.HistoryDone:
+		v.Stage = CleanupHistory
+	case !r.Artefacts:
+		v.Stage = CleanupArtefacts
+	case r.DueMs > now.UnixMilli():
+		v.Stage = CleanupTombstone
+	default:
+		v.Stage = CleanupEntries
+	}
+	return v
+}
+
 // beginClean works one record off, beside the others.
 func (c *coordinator) beginClean(ctx context.Context, id, incarnation string, jobs *sync.WaitGroup, limit chan struct{}) {
 	c.mu.Lock()
@@ -126,9 +148,11 @@ func (c *coordinator) clean(ctx context.Context, id, incarnation string) error {
 			return fmt.Errorf("artefacts: %w", err)
 		}
 	}
-	due := snap.record.DueMs <= time.Now().UnixMilli()
-	if !due {
-		return c.change(ctx, id, incarnation, func(r *cleanupRecord) { r.Artefacts = true })
+	if snap.record.DueMs > time.Now().UnixMilli() {
+		return c.change(ctx, id, incarnation, func(r *cleanupRecord) {
+			r.Artefacts = true
+			r.Attempts, r.RetryMs, r.LastError = 0, 0, "" // the next stage counts its own failures
+		})
 	}
 	for _, m := range []string{MapStateTimestamps, MapRunningJobState, MapRunningJobInfo} {
 		err := update(ctx, c.s.cfg.Store, id, func(s snapshot) (Txn, error) { return cleanTxn(s, incarnation, m) })
@@ -183,7 +207,7 @@ func (c *coordinator) change(ctx context.Context, id, incarnation string, f func
 func (c *coordinator) noteFailure(ctx context.Context, id, incarnation string, failure error) error {
 	return ignoring(c.change(ctx, id, incarnation, func(r *cleanupRecord) {
 		r.Attempts++
-		r.LastError = failure.Error()
+		r.LastError = shorten(failure.Error(), maxCleanupError)
 		r.RetryMs = time.Now().Add(cleanupRetry(r.Attempts)).UnixMilli()
 	}), errForeign)
 }

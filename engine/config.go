@@ -31,7 +31,7 @@ type Config struct {
 	HistoryMax        int           // how many ended jobs are kept at most
 
 	DynamicSlot      bool // workers take any number of tasks
-	SlotNum          int  // tasks per worker, when DynamicSlot is false
+	SlotNum          int  // tasks per worker, when DynamicSlot is false; both hold for workers that do not say how many slots they have
 	ScheduleStrategy ScheduleStrategy
 
 	TaskTokens     int           // how many batches of rows are worked on at once on this member

@@ -72,7 +72,9 @@ func (c *coordinator) run(ctx context.Context) {
 }
 
 // mayPlace reports whether tasks may get workers: with fixed slots only once the usage of all live jobs is known.
-func (c *coordinator) mayPlace() bool { return c.slots.max == 0 || c.scanned.Load() }
+func (c *coordinator) mayPlace(members []Member) bool {
+	return c.scanned.Load() || !c.slots.bounded(members)
+}
 
 // recoverLoop finds the jobs that nobody drives: at first all of them, later those that were submitted here, and from time to time all
 // again, which finds what a deposed master still accepted.
@@ -168,8 +170,9 @@ func (c *coordinator) adopt(ctx context.Context, id string, drivers *sync.WaitGr
 	if err := ignoring(err, errNothing); err != nil {
 		return ignoring(err, errFinal, errForeign, errNewerTerm) // the next scan sees what it is now
 	}
-	c.slots.publish(id, snap.state)
-	c.drive(ctx, c.definitionOf(snap), drivers)
+	def := c.definitionOf(snap)
+	c.slots.publish(def, snap.state)
+	c.drive(ctx, def, drivers)
 	return nil
 }
 

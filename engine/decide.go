@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // What the driver learned about a task or a pipeline.
@@ -35,18 +36,24 @@ const maxPrepared = 3 << 20
 // world is what decide may know besides the state and the observations.
 type world struct {
 	members    map[string]bool // ids of the agreed members; nil: nobody is judged lost
+	leaving    map[string]bool // those that are leaving
+	elsewhere  bool            // a worker stays that may have tasks of the job
 	retryTimes int
-	fatal      string                             // not empty: the job cannot run at all, and why
-	held       func(pipeline *pipelineState) bool // its restart has to wait still
-	place      func(n int, all bool) placement    // chooses workers for n tasks; all: the whole job or nothing
-	nowMs      int64
+	// retryInterval is the wait before a restart.
+	retryInterval time.Duration
+
+	fatal string                             // not empty: the job cannot run at all, and why
+	held  func(pipeline *pipelineState) bool // its restart has to wait still
+	place func(n int, all bool) placement    // chooses workers for n tasks; all: the whole job or nothing
+	nowMs int64
 }
 
 // placement is the answer of world.place.
 type placement struct {
-	workers []string // one per task; nil: it does not fit now
-	reason  string   // why not
-	reject  bool     // it does not fit, and the job is not to wait
+	workers   []string // one per task; nil: it does not fit now
+	reason    string   // why not
+	reject    bool     // it does not fit, and the job is not to wait
+	overtaken int      // how many jobs submitted later got slots meanwhile
 }
 
 // decider applies one pass to a copy of the state.
@@ -59,6 +66,7 @@ type decider struct {
 
 // injury is a failure or a loss.
 type injury struct {
+	task      *taskState // whose attempt it is; nil: the pipeline's
 	cause     string
 	permanent bool
 }
@@ -77,6 +85,7 @@ func decide(cur *jobState, obs []observation, w world) *jobState {
 	for _, o := range obs {
 		d.observe(o)
 	}
+	d.markParting()
 	d.markLost()
 	d.healOrFail()
 	d.stopPipelines()
@@ -107,7 +116,7 @@ func (d *decider) observe(o observation) {
 			t.turn(TaskRunning)
 		}
 	case obsUnknown:
-		if t.Status == TaskRunning || t.Status == TaskCanceling {
+		if t.Status == TaskRunning || t.Status == TaskCanceling || t.Moving && t.Status == TaskDeploying {
 			d.lose(p, t, fmt.Sprintf("member %s lives and does not know it", t.Worker))
 		}
 	case obsEnded:
@@ -118,7 +127,7 @@ func (d *decider) observe(o observation) {
 		d.preparedLost(p, t)
 	case obsCommitFailed:
 		if p.Committing && !p.Status.ended() {
-			d.injure(p, injury{cause: fmt.Sprintf("%v on member %s: commit: %s", o.ref, t.Worker, o.err), permanent: true})
+			d.injure(p, injury{task: t, cause: fmt.Sprintf("%v on member %s: commit: %s", o.ref, t.Worker, o.err), permanent: true})
 		}
 	}
 }
@@ -139,12 +148,14 @@ func (d *decider) ended(p *pipelineState, t *taskState, o observation) {
 		t.turn(TaskFinished)
 	case t.Status == TaskCanceling:
 		t.turn(TaskCanceled)
+	case t.Moving && o.status == TaskCanceled:
+		d.startElsewhere(t)
 	default:
 		if o.err == "" {
 			o.err = "it stopped by itself"
 		}
 		t.turn(TaskFailed)
-		d.injure(p, injury{cause: fmt.Sprintf("%v on member %s: %s", o.ref, t.Worker, o.err), permanent: o.permanent})
+		d.injure(p, injury{task: t, cause: fmt.Sprintf("%v on member %s: %s", o.ref, t.Worker, o.err), permanent: o.permanent})
 	}
 }
 
@@ -186,7 +197,7 @@ func (d *decider) preparedLost(p *pipelineState, t *taskState) {
 	if !p.Committing || t.Status != TaskFinished || t.Committed || p.Status.ended() {
 		return
 	}
-	d.injure(p, injury{cause: fmt.Sprintf("%v: its output was lost with member %s before it was committed", p.ref(t), t.Worker)})
+	d.injure(p, injury{task: t, cause: fmt.Sprintf("%v: its output was lost with member %s before it was committed", p.ref(t), t.Worker)})
 	t.Prepared = nil
 	t.turn(TaskCreated)
 }
@@ -208,13 +219,18 @@ func (d *decider) lose(p *pipelineState, t *taskState, why string) {
 		t.turn(TaskCanceled)
 		return
 	}
+	if t.Parting {
+		d.startElsewhere(t)
+		return
+	}
 	t.turn(TaskFailed)
-	d.injure(p, injury{cause: fmt.Sprintf("%v was lost: %s", p.ref(t), why)})
+	d.injure(p, injury{task: t, cause: fmt.Sprintf("%v was lost: %s", p.ref(t), why)})
 }
 
 func (d *decider) injure(p *pipelineState, in injury) {
 	i := slices.IndexFunc(d.st.Pipelines, func(q pipelineState) bool { return q.ID == p.ID })
 	d.hurt[i] = append(d.hurt[i], in)
+	d.st.noteFailure(p, in, d.w.nowMs)
 }
 
 // healOrFail restarts what was hurt, at the cost of one restart of its pipeline, or fails the pipeline and with it the job.
@@ -243,6 +259,7 @@ func (d *decider) healOrFail() {
 			d.failPipeline(i, wounds[0].cause+retriesText(d.w.retryTimes))
 		default:
 			p.Restarts++
+			p.RestartAtMs = d.w.nowMs + d.w.retryInterval.Milliseconds()
 			turnAll(p, TaskFailed, TaskCreated)
 		}
 	}

@@ -204,7 +204,6 @@ func TestDecideLosses(t *testing.T) {
 }
 
 func TestSpread(t *testing.T) {
-	loads := []workerLoad{{"a", 2}, {"b", 0}, {"c", 1}}
 	for _, test := range []struct {
 		n, slots int
 		all      bool
@@ -216,7 +215,8 @@ func TestSpread(t *testing.T) {
 		{4, 2, false, "b,b,c"},
 		{1, 2, true, "b"},
 	} {
-		if got := strings.Join(spread(loads, test.n, test.slots, test.all), ","); got != test.want {
+		loads := []workerLoad{{worker: "a", tasks: 2, slots: test.slots}, {worker: "b", slots: test.slots}, {worker: "c", tasks: 1, slots: test.slots}}
+		if got := strings.Join(spread(loads, test.n, test.all), ","); got != test.want {
 			t.Errorf("spread(%d, %d, %v) = %q, want %q", test.n, test.slots, test.all, got, test.want)
 		}
 	}

@@ -28,6 +28,14 @@ func (d *definition) pipeline(id int) (config.Pipeline, bool) {
 	return config.Pipeline{}, false
 }
 
+// tags returns what a worker must have to get tasks of the job.
+func (d *definition) tags() map[string]string {
+	if d.plan == nil {
+		return nil
+	}
+	return d.plan.Tags
+}
+
 // maxDefinitions bounds how many plans are remembered. Beyond it any is dropped, and made again when it is asked for; so it should be above the
 // number of live jobs, or every list of them makes most plans anew.
 const maxDefinitions = 4096

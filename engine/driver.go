@@ -33,7 +33,7 @@ type driver struct {
 	progress  map[taskRef][]tally
 }
 
-// hold makes a restarted pipeline wait. It is not stored: after a change of masters the wait begins anew.
+// hold makes a restarted pipeline wait. The end of the wait is stored; what is left of it is measured by this process's own clock.
 type hold struct {
 	restarts int
 	until    time.Time
@@ -65,7 +65,7 @@ func (d *driver) run(ctx context.Context) {
 	d.log.Debug("no longer driven", "reason", err)
 	d.close(err)
 	d.c.kick(d.c.sweepNow)
-	d.c.slots.publish(d.jobID, nil)
+	d.c.slots.publish(d.def, nil)
 }
 
 func (d *driver) loop(ctx context.Context) error {
@@ -104,14 +104,14 @@ func (d *driver) step(ctx context.Context) (*jobState, error) {
 		if err := stepGuard(snap, d.incarnation, d.c.term); err != nil {
 			return Txn{}, err
 		}
-		d.c.slots.publish(d.jobID, snap.state)
+		d.c.slots.publish(d.def, snap.state)
 		next = decide(snap.state, observations(in), d.world(snap.state))
 		return d.stepTxn(snap, next)
 	})
 	if err = ignoring(err, errNothing); err != nil {
 		return nil, err
 	}
-	d.c.slots.publish(d.jobID, next)
+	d.c.slots.publish(d.def, next)
 	d.settle(in, nil)
 	return next, nil
 }
@@ -137,18 +137,19 @@ func (d *driver) world(st *jobState) world {
 		members: memberSet(members, d.c.s.cfg.Cluster.Self()),
 		held:    d.held,
 		place: func(n int, all bool) placement {
-			if !d.c.mayPlace() {
+			if !d.c.mayPlace(members) {
 				return placement{reason: "the new master is still looking for the jobs of the cluster"}
 			}
-			return d.c.slots.place(d.jobID, st, members, n, all)
+			return d.c.slots.place(d.jobID, members, n, all)
 		},
 		nowMs: time.Now().UnixMilli(),
 	}
+	w.leaving, w.elsewhere = leaversOf(members, d.def.tags())
 	if d.def.plan == nil {
 		w.fatal = fmt.Sprintf("the config cannot be read: %v", d.def.err)
 		return w
 	}
-	w.retryTimes = d.def.plan.RetryTimes
+	w.retryTimes, w.retryInterval = d.def.plan.RetryTimes, d.def.plan.RetryInterval
 	return w
 }
 
@@ -171,10 +172,16 @@ func (d *driver) held(p *pipelineState) bool {
 	}
 	h, ok := d.hold[p.ID]
 	if !ok || h.restarts != p.Restarts {
-		h = hold{restarts: p.Restarts, until: time.Now().Add(d.def.plan.RetryInterval)}
+		now := time.Now()
+		h = hold{restarts: p.Restarts, until: now.Add(restWait(p.RestartAtMs, now, d.def.plan.RetryInterval))}
 		d.hold[p.ID] = h
 	}
 	return time.Now().Before(h.until)
+}
+
+// restWait returns what is left of a stored wait. However wrong a clock is, it is neither negative nor more than the whole wait.
+func restWait(untilMs int64, now time.Time, whole time.Duration) time.Duration {
+	return min(max(time.UnixMilli(untilMs).Sub(now), 0), whole)
 }
 
 // lastWill commits the end of the job if what was observed so far amounts to one, although this member does not lead any more. It does

@@ -100,7 +100,11 @@ func (d *driver) order(ctx context.Context, key lineKey, refs []taskRef) ([]obse
 			obs = append(obs, observation{kind: obsUnknown, ref: refs[i]})
 			complete = complete && req.Stop // an attempt that was not started is asked about again
 		case a == answerRunning && !req.Stop:
-			d.confirm(refs[i], nil)
+			var tallies []tally
+			if i < len(ans.Tallies) {
+				tallies = ans.Tallies[i]
+			}
+			d.confirm(refs[i], tallies)
 			obs = append(obs, observation{kind: obsRunning, ref: refs[i]})
 		default:
 			complete = false // its end comes with its report

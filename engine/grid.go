@@ -77,7 +77,9 @@ type Member struct {
 	HTTP    string // base URL of its REST
 	Worker  bool   // runs tasks
 	Leaving bool
-	JoinSeq uint64 // order of joining
+	JoinSeq uint64            // order of joining
+	Slots   int               // tasks that it runs at once; below 0: any number; 0: as the master's config has it
+	Tags    map[string]string // what a job's tag_filter is matched with
 }
 
 // Cluster is the engine's view of the members. All methods may be called at once.

@@ -70,7 +70,9 @@ func (c *coordinator) view(snap snapshot) JobView {
 	if snap.state == nil {
 		return view(c.s.defs.of(snap.jobID, *snap.info), nil, nil, time.Now())
 	}
-	return view(c.definitionOf(snap), snap.state, figures, time.Now())
+	v := view(c.definitionOf(snap), snap.state, figures, time.Now())
+	v.Times = snap.times.view(snap.state)
+	return v
 }
 
 // historyOf returns the history entry of a job that has ended, as its tombstone has it.
@@ -82,7 +84,14 @@ func (s *Service) historyOf(snap snapshot) historyEntry {
 	}
 	h.View = view(def, snap.state, nil, time.Now())
 	h.View.Status = snap.record.Status
+	h.View.Times = snap.times.view(snap.state)
 	return h
+}
+
+// listed returns the view without what only the view of one job has.
+func (v JobView) listed() JobView {
+	v.Failures, v.Times = nil, Times{}
+	return v
 }
 
 // states scans the state map. Every list and every counter begins here, and none with what a process remembers.
@@ -124,7 +133,7 @@ func (c *coordinator) views(ctx context.Context, states map[string]*jobState, pi
 			if err == nil {
 				snap.info = &def.info
 			}
-			v := c.view(snap)
+			v := c.view(snap).listed()
 			mu.Lock()
 			defer mu.Unlock()
 			out = append(out, v)
@@ -158,7 +167,7 @@ func (c *coordinator) ended(ctx context.Context, states map[string]*jobState) ([
 			h = &historyEntry{View: JobView{JobID: e.Key.Key, Status: JobUnknowable}}
 		}
 		seen[h.View.Incarnation] = true
-		out = append(out, h.View)
+		out = append(out, h.View.listed())
 		return nil
 	})
 	if err != nil {
@@ -193,7 +202,7 @@ func overviewLocal(ctx context.Context, c *coordinator, _ struct{}) (Overview, e
 	if err != nil {
 		return Overview{}, err
 	}
-	o := Overview{MasterID: c.s.cfg.Cluster.Self(), Term: c.term}
+	o := Overview{MasterID: c.s.cfg.Cluster.Self(), Term: c.term, Strategy: c.s.cfg.ScheduleStrategy}
 	over := map[string]bool{}
 	for _, v := range ended {
 		over[v.Incarnation] = true
@@ -214,7 +223,11 @@ func overviewLocal(ctx context.Context, c *coordinator, _ struct{}) (Overview, e
 			o.Workers++
 		}
 	}
-	o.TotalSlots, o.FreeSlots = c.slots.counts(members)
+	o.Slots = c.slots.counts(members, states)
+	for _, w := range o.Slots {
+		o.TotalSlots += w.Total
+		o.FreeSlots += w.Free()
+	}
 	return o, nil
 }
 
@@ -232,6 +245,7 @@ func (o *Overview) countEnded(s JobStatus) {
 }
 
 func cleanupsLocal(ctx context.Context, c *coordinator, _ struct{}) ([]CleanupView, error) {
+	now := time.Now()
 	var out []CleanupView
 	err := c.s.cfg.Store.Scan(ctx, MapPendingJobCleanup, func(e Entry) error {
 		var r *cleanupRecord
@@ -239,8 +253,7 @@ func cleanupsLocal(ctx context.Context, c *coordinator, _ struct{}) ([]CleanupVi
 			out = append(out, CleanupView{JobID: e.Key.Key, LastError: err.Error()})
 			return nil
 		}
-		out = append(out, CleanupView{JobID: e.Key.Key, Incarnation: r.Incarnation, Status: r.Status, DueAt: timeOf(r.DueMs),
-			Attempts: r.Attempts, LastError: r.LastError})
+		out = append(out, r.view(e.Key.Key, now))
 		return nil
 	})
 	slices.SortFunc(out, func(a, b CleanupView) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.JobID, b.JobID)) })

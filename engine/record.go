@@ -22,9 +22,12 @@ type jobState struct {
 	Incarnation string
 	Term        uint64 // of the master that drives the job; it alone may write, except for the cancel intent
 	Status      JobStatus
-	Cancel      bool   // intent: set once, never cleared
-	Cause       string // root cause of a failure
-	PendingFor  string // why a PENDING job waits
+	Cancel      bool      // intent: set once, never cleared
+	Cause       string    // root cause of a failure
+	PendingFor  string    // why a PENDING job waits
+	Failures    []failure // of attempts, in order; the first ones and the last ones
+	FailureSum  int       // of all
+	Overtaken   int       // jobs submitted later that got slots while this one waited; at most maxOvertakes
 	CreatedMs   int64
 	StartedMs   int64 // 0 until it first ran
 	EndedMs     int64 // 0 while it is not terminal
@@ -39,7 +42,9 @@ type pipelineState struct {
 	Status     TaskStatus
 	Restarts   int
 	Committing bool // the commit decision: from here the pipeline only rolls forward
-	Tasks      []taskState
+	// RestartAtMs is the wall clock before which what was restarted last does not start; 0 without a restart.
+	RestartAtMs int64
+	Tasks       []taskState
 }
 
 // taskState is one task group: a subtask of a source with everything downstream of it.
@@ -48,6 +53,8 @@ type taskState struct {
 	Status          TaskStatus
 	Attempt         int    // raised by the same write that sets Worker, before the deploy is sent
 	Worker          string // member id
+	Parting         bool   // Worker is leaving the cluster: the loss of the attempt costs no restart
+	Moving          bool   // the attempt is to stop, so that another one starts elsewhere; Parting is set too
 	Committed       bool
 	Prepared        []preparedOutput
 	Tallies         []tally // final figures of a task that has ended
@@ -76,7 +83,8 @@ func (r taskRef) String() string {
 type timestamps struct {
 	Incarnation string
 	Job         []int64
-	Pipelines   [][]int64 // in the order of jobState.Pipelines
+	Pipelines   [][]int64   // in the order of jobState.Pipelines
+	Tasks       [][][]int64 // in the order of jobState.Pipelines and their tasks; nil: none has left CREATED
 }
 
 // cleanupRecord names what is left to do after a job's end. As long as it exists the cleanup has an owner: whoever is master.
@@ -107,6 +115,7 @@ type hop struct {
 func (s *jobState) clone() *jobState {
 	c := *s
 	c.trail = nil
+	c.Failures = slices.Clone(s.Failures)
 	c.Pipelines = slices.Clone(s.Pipelines)
 	for i := range c.Pipelines {
 		c.Pipelines[i].Tasks = slices.Clone(s.Pipelines[i].Tasks)

@@ -28,7 +28,9 @@ func (c *cluster) remove(ctx context.Context, id string, maps ...string) {
 // K1: an accepted job without a state is repaired and runs; it is not dropped.
 func TestJobWithoutStateIsRepaired(t *testing.T) {
 	onGrid(t, fixed(1, engine.ScheduleWait), func(ctx context.Context, c *cluster) {
-		c.submit(ctx, "40", enginetest.Spec{Parallelism: 5, Rows: 10})
+		c.submit(ctx, "39", holder(3))
+		c.waitFor(ctx, "39", engine.JobRunning)
+		c.submit(ctx, "40", enginetest.Spec{Parallelism: 2, Rows: 10})
 		c.waitFor(ctx, "40", engine.JobPending)
 		c.remove(ctx, "40", engine.MapRunningJobState, engine.MapStateTimestamps)
 		if v := c.info(ctx, "40"); v.Status != engine.JobCreated {
@@ -39,7 +41,8 @@ func TestJobWithoutStateIsRepaired(t *testing.T) {
 		c.Join()
 		c.Join()
 		c.waitFor(ctx, "40", engine.JobFinished)
-		c.wantRows("40", 50)
+		c.wantRows("40", 20)
+		c.stop(ctx, "39")
 		c.wantEmpty(ctx, 2*time.Minute)
 	})
 }

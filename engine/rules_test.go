@@ -217,12 +217,18 @@ func (j *ruled) record(next snapshot, note func(string, ...any)) {
 	case end != r.Status:
 		note("I3: the record says %s, the end was %s", r.Status, end)
 	}
-	if was := j.last.record; was != nil && was.Incarnation == r.Incarnation && (was.HistoryDone && !r.HistoryDone || was.Attempts > r.Attempts) {
+	if was := j.last.record; was != nil && was.Incarnation == r.Incarnation && forgets(was, r) {
 		note("I17: the record forgets what was done: %+v after %+v", r, was)
 	}
 	if r.HistoryDone && next.history == nil && next.state != nil {
 		note("I7: the record says that there is a history, and there is none")
 	}
+}
+
+// forgets reports whether a record takes back what the one before it said. Failures are counted anew for each step that is done.
+func forgets(was, now *cleanupRecord) bool {
+	stepped := now.HistoryDone != was.HistoryDone || now.Artefacts != was.Artefacts
+	return was.HistoryDone && !now.HistoryDone || was.Artefacts && !now.Artefacts || was.Attempts > now.Attempts && !stepped
 }
 
 // gone checks what may be missing once the record is.

@@ -1,10 +1,5 @@
 package engine
 
-import (
-	"cmp"
-	"slices"
-)
-
 // schedule gives workers to tasks that are to start: the whole job at first, later those that are started again.
 func (d *decider) schedule() {
 	if d.stopping() || d.st.Status.Final() {
@@ -26,7 +21,7 @@ func (d *decider) schedule() {
 	d.st.PendingFor = ""
 	for k, t := range waiting[:len(got.workers)] {
 		t.Attempt++
-		t.Worker = got.workers[k]
+		t.Worker, t.Parting, t.Moving = got.workers[k], false, false
 		t.Committed, t.Prepared, t.Tallies = false, nil, nil
 		t.turn(TaskDeploying)
 	}
@@ -56,6 +51,7 @@ func (d *decider) waitingTasks() []*taskState {
 
 func (d *decider) doesNotFit(first bool, got placement) {
 	d.st.PendingFor = got.reason
+	d.st.Overtaken = max(d.st.Overtaken, got.overtaken)
 	if !first {
 		return
 	}
@@ -98,6 +94,8 @@ func dueCalls(st *jobState, batch bool, confirmed func(taskRef) bool) []call {
 			t := &p.Tasks[j]
 			ref := p.ref(t)
 			switch {
+			case t.Moving && (t.Status == TaskDeploying || t.Status == TaskRunning):
+				out = append(out, call{kind: callCancel, worker: t.Worker, ref: ref})
 			case t.Status == TaskDeploying, t.Status == TaskRunning && !confirmed(ref):
 				out = append(out, call{kind: callDeploy, worker: t.Worker, ref: ref})
 			case t.Status == TaskCanceling:
@@ -110,36 +108,6 @@ func dueCalls(st *jobState, batch bool, confirmed func(taskRef) bool) []call {
 		if batch && !stopping && p.Status == TaskRunning && !p.Committing && allTasks(p, TaskFinished) {
 			out = append(out, call{kind: callCheck, ref: taskRef{Pipeline: p.ID}})
 		}
-	}
-	return out
-}
-
-// workerLoad is how many tasks each worker has, in the order in which the workers joined.
-type workerLoad struct {
-	worker string
-	tasks  int
-}
-
-// spread chooses a worker for each of n tasks, always the least loaded one. slots bounds the tasks per worker; 0 is no bound. It returns as
-// many as fit, or with all either n or none.
-func spread(loads []workerLoad, n, slots int, all bool) []string {
-	if len(loads) == 0 {
-		return nil
-	}
-	loads = slices.Clone(loads)
-	var out []string
-	for range n {
-		i := slices.IndexFunc(loads, func(l workerLoad) bool {
-			return l == slices.MinFunc(loads, func(a, b workerLoad) int { return cmp.Compare(a.tasks, b.tasks) })
-		})
-		if slots > 0 && loads[i].tasks >= slots {
-			break
-		}
-		loads[i].tasks++
-		out = append(out, loads[i].worker)
-	}
-	if all && len(out) < n {
-		return nil
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +27,10 @@ func TestSlotsWait(t *testing.T) {
 	onGrid(t, fixed(1, engine.ScheduleWait), func(ctx context.Context, c *cluster) {
 		c.submit(ctx, "1", holder(2))
 		c.waitFor(ctx, "1", engine.JobRunning)
-		c.submit(ctx, "2", holder(9)) // never fits
+		c.submit(ctx, "2", holder(3)) // does not fit as long as job 1 runs
 		c.submit(ctx, "3", holder(2)) // does not fit now
 		v := c.waitFor(ctx, "2", engine.JobPending)
-		if !strings.Contains(v.PendingFor, "9 task groups") {
+		if !strings.Contains(v.PendingFor, "3 task groups") {
 			t.Errorf("PendingFor = %q", v.PendingFor)
 		}
 		c.submit(ctx, "4", holder(1))
@@ -43,7 +44,12 @@ func TestSlotsWait(t *testing.T) {
 		c.stop(ctx, "1")
 		c.waitFor(ctx, "3", engine.JobRunning)
 		if n := c.Output.Attempts("2"); n != 0 {
-			t.Errorf("the job that never fitted had %d attempts", n)
+			t.Errorf("the job that was stopped while it waited had %d attempts", n)
+		}
+		spec := holder(4) // never fits
+		_, err := c.Any().Submit(ctx, engine.SubmitRequest{JobID: "5", Config: spec.JSON()})
+		if !errors.Is(err, engine.ErrConflict) || !strings.Contains(err.Error(), "4 task groups") || !strings.Contains(err.Error(), "3 slots in all") {
+			t.Errorf("submit of a job that can never fit = %v", err)
 		}
 	})
 }

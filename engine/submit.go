@@ -126,12 +126,17 @@ func submitLocal(ctx context.Context, c *coordinator, req SubmitRequest) (Submit
 	}
 	st := newState(info, plan, c.term)
 	res := SubmitResult{JobID: req.JobID, JobName: info.Name, Status: JobCreated, Warnings: plan.Warnings}
+	tooLarge := c.tooLarge(st, plan.Tags)
 	err = update(ctx, s.cfg.Store, req.JobID, func(snap snapshot) (Txn, error) {
 		if name, status, ok := submittedBefore(snap, req.SubmitKey); ok {
 			res.JobName, res.Status = name, status
 			return Txn{}, errNothing
 		}
-		return submitTxn(snap, info, st, time.Now().UnixMilli(), s.cfg.StateCleanupDelay+time.Second)
+		txn, err := submitTxn(snap, info, st, time.Now().UnixMilli(), s.cfg.StateCleanupDelay+time.Second)
+		if err == nil && tooLarge != "" {
+			err = fmt.Errorf("%w: job %s cannot run here: %s", ErrConflict, req.JobID, tooLarge)
+		}
+		return txn, err
 	})
 	if err := ignoring(err, errNothing); err != nil {
 		return SubmitResult{}, err
@@ -139,6 +144,20 @@ func submitLocal(ctx context.Context, c *coordinator, req SubmitRequest) (Submit
 	s.cfg.Logger.Info("job accepted", "job", req.JobID, "name", res.JobName, "term", c.term)
 	c.adoptSoon(req.JobID)
 	return res, nil
+}
+
+// tooLarge returns why a job that was just submitted can never get its slots, or "". A job that is to wait would wait for ever; with REJECT it
+// is accepted and fails.
+func (c *coordinator) tooLarge(st *jobState, tags map[string]string) string {
+	if c.s.cfg.ScheduleStrategy == ScheduleReject {
+		return ""
+	}
+	n := 0
+	for _, p := range st.Pipelines {
+		n += len(p.Tasks)
+	}
+	members, _ := c.s.cfg.Cluster.Members()
+	return c.slots.impossible(n, tags, members)
 }
 
 // Stop asks for a job to be canceled. It returns when the intent is durable; the job then converges to CANCELED, or to the end that it had
@@ -152,13 +171,36 @@ func (s *Service) Stop(ctx context.Context, req StopRequest) error {
 		return fmt.Errorf("%w: job %s cannot be stopped with a savepoint: savepoints are not available yet", ErrInvalid, req.JobID)
 	}
 	req.JobID = strconv.FormatInt(n, 10)
-	_, err = viaMaster(ctx, s, opStop, req, once, stopLocal)
+	_, err = viaMaster(ctx, s, opStop, req, idempotent, stopLocal)
 	return err
 }
 
+// endOf returns the terminal status of a job, or "" if it has not ended or is not known.
+func endOf(snap snapshot) JobStatus {
+	switch {
+	case snap.state != nil:
+		if snap.state.Status.Final() {
+			return snap.state.Status
+		}
+	case snap.record != nil:
+		return snap.record.Status
+	case snap.info == nil && snap.history != nil:
+		return snap.history.View.Status
+	}
+	return ""
+}
+
 func stopLocal(ctx context.Context, c *coordinator, req StopRequest) (struct{}, error) {
-	err := update(ctx, c.s.cfg.Store, req.JobID, cancelTxn)
+	err := update(ctx, c.s.cfg.Store, req.JobID, func(snap snapshot) (Txn, error) {
+		if endOf(snap) == JobCanceled {
+			return Txn{}, errNothing // what is asked for is so, perhaps by an earlier try of the same request
+		}
+		return cancelTxn(snap)
+	})
 	if err := ignoring(err, errNothing); err != nil {
+		if errors.Is(err, ErrRetryable) {
+			c.adoptSoon(req.JobID) // if its state is missing, that is repaired at once
+		}
 		return struct{}{}, err
 	}
 	c.s.cfg.Logger.Info("job is to be canceled", "job", req.JobID)

@@ -77,8 +77,12 @@ func submitGuard(snap snapshot, nowMs int64, retryAfter time.Duration) error {
 	id := snap.jobID
 	switch {
 	case snap.record != nil:
-		after := max(time.Duration(snap.record.DueMs-nowMs)*time.Millisecond, time.Second)
-		return &RetryAfterError{After: after, Reason: fmt.Sprintf("job %s has ended (%s) and is being cleaned up; the id cannot be used again", id, snap.record.Status)}
+		r := snap.record
+		why := fmt.Sprintf("job %s has ended (%s) and is being cleaned up; the id cannot be used again", id, r.Status)
+		if r.Attempts > 0 {
+			why += fmt.Sprintf("; the cleanup has failed %d times, at last: %s", r.Attempts, r.LastError)
+		}
+		return &RetryAfterError{After: max(time.Duration(max(r.DueMs, r.RetryMs)-nowMs)*time.Millisecond, time.Second), Reason: why}
 	case snap.state != nil && snap.state.Status.Final():
 		return &RetryAfterError{After: retryAfter, Reason: fmt.Sprintf("job %s has ended (%s) and waits for its cleanup; the id cannot be used again", id, snap.state.Status)}
 	case snap.history != nil:
@@ -160,8 +164,10 @@ func stepGuard(snap snapshot, incarnation string, term uint64) error {
 // transitionTxn writes a step of a live job, with its timestamps.
 func transitionTxn(snap snapshot, next *jobState, nowMs int64) Txn {
 	t := Txn{If: snap.conds(MapRunningJobState), Put: []Put{snap.put(MapRunningJobState, next)}}
-	if len(next.trail) > 0 {
-		t.Put = append(t.Put, snap.put(MapStateTimestamps, snap.timesOrNew(nowMs).stamp(next.trail, nowMs)))
+	times := snap.timesOrNew(nowMs)
+	tasks, changed := times.stampTasks(snap.state, next, nowMs)
+	if len(next.trail) > 0 || changed {
+		t.Put = append(t.Put, snap.put(MapStateTimestamps, tasks.stamp(next.trail, nowMs)))
 	}
 	return t
 }

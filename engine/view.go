@@ -13,7 +13,7 @@ func view(def *definition, st *jobState, figures func(taskRef) []tally, now time
 		Status: JobCreated, CreateTime: timeOf(def.info.CreatedMs), DAG: DAG{Edges: map[int][]Edge{}},
 	}
 	if def.plan != nil {
-		v.Mode, v.Env = def.plan.Mode, def.plan.Env
+		v.Mode, v.Env, v.TagFilter = def.plan.Mode, def.plan.Env, def.plan.Tags
 		v.DAG = dagOf(def.plan)
 	}
 	if st == nil {
@@ -21,7 +21,8 @@ func view(def *definition, st *jobState, figures func(taskRef) []tally, now time
 	}
 	v.Incarnation, v.Status, v.Term = st.Incarnation, st.Status, st.Term
 	v.CreateTime, v.StartTime, v.FinishTime = timeOf(st.CreatedMs), timeOf(st.StartedMs), timeOf(st.EndedMs)
-	v.Restarts, v.PendingFor = st.restarts(), st.PendingFor
+	v.Restarts, v.PendingFor, v.Overtaken = st.restarts(), st.PendingFor, st.Overtaken
+	v.Failures, v.FailureSum = st.failureViews(), st.FailureSum
 	if st.Status == JobFailed || st.Status == JobFailing {
 		v.ErrorMsg = st.Cause
 	}

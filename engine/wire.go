@@ -50,7 +50,10 @@ type orderRequest struct {
 }
 
 // orderAnswer has one answer per task.
-type orderAnswer struct{ Tasks []taskAnswer }
+type orderAnswer struct {
+	Tasks   []taskAnswer
+	Tallies [][]tally // of the attempts that run, so that a new master has figures at once
+}
 
 type taskAnswer int
 

@@ -202,7 +202,7 @@ func startable(st *jobState, incarnation string, ref taskRef, self string) bool 
 		return false
 	}
 	_, t := st.task(ref)
-	return t.Status == TaskDeploying && t.Worker == self
+	return t.Status == TaskDeploying && t.Worker == self && !t.Moving
 }
 
 func (w *worker) forget(e *execution) {

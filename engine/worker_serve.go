@@ -15,12 +15,15 @@ func (w *worker) order(ctx context.Context, req orderRequest) (orderAnswer, erro
 	if err := w.raiseTerm(req.Term); err != nil {
 		return orderAnswer{}, err
 	}
-	ans := orderAnswer{Tasks: make([]taskAnswer, len(req.Tasks))}
+	ans := orderAnswer{Tasks: make([]taskAnswer, len(req.Tasks)), Tallies: make([][]tally, len(req.Tasks))}
 	fresh := map[int]*execution{}
 	w.mu.Lock()
 	for i, ref := range req.Tasks {
 		key := execKey{req.JobID, req.Incarnation, ref.Pipeline, ref.Source, ref.Subtask}
 		ans.Tasks[i] = w.known(key, ref, req.Stop)
+		if ans.Tasks[i] == answerRunning && !req.Stop {
+			ans.Tallies[i] = w.execs[key].tallies()
+		}
 		if ans.Tasks[i] == answerUnknown && !req.Stop && w.replaceable(key, ref) {
 			e := &execution{key: key, ref: ref}
 			w.execs[key] = e // before the state is read: from now on an order to stop finds it

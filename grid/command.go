@@ -12,6 +12,7 @@ type Command struct {
 	State   *SetState      `msgpack:",omitempty"`
 	Remove  *RemoveMember  `msgpack:",omitempty"`
 	Replica *ReplicaChange `msgpack:",omitempty"`
+	Attrs   *SetAttributes `msgpack:",omitempty"`
 	Batch   []Command      `msgpack:",omitempty"` // each applied by itself; a rejected one does not stop the others
 }
 
@@ -82,6 +83,8 @@ func (c Command) apply(s *State) error {
 		return c.Remove.apply(s)
 	case c.Replica != nil:
 		return c.Replica.apply(s)
+	case c.Attrs != nil:
+		return c.Attrs.apply(s)
 	case c.Batch != nil:
 		return applyBatch(s, c.Batch)
 	}

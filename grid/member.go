@@ -29,6 +29,7 @@ type Member struct {
 	HTTP       string // base URL of its REST interface
 	Roles      []string
 	Attributes map[string]string // for example zone
+	Slots      int               // tasks of jobs that it runs at once; below 0: any number; 0: it does not say
 	JoinSeq    uint64            // order of joining, from 1
 	State      MemberState
 }

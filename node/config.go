@@ -30,6 +30,24 @@ const (
 // RoleWitness is the only role of a member that votes and does nothing else: it holds no data and runs no tasks.
 const RoleWitness = "witness"
 
+// RoleMaster is SeaTunnel's word for a member that holds data and coordinates, and runs no tasks: it stands for the role data. Beside it, a
+// member with the role worker alone runs tasks and holds no data.
+const RoleMaster = "master"
+
+// agreedRoles returns the roles as the members know them.
+func agreedRoles(roles []string) []string {
+	var out []string
+	for _, r := range roles {
+		if r == RoleMaster {
+			r = grid.RoleData
+		}
+		if !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // LossPolicy says what happens to a partition whose last in-sync replica is gone.
 type LossPolicy string
 
@@ -70,7 +88,7 @@ type Config struct {
 	BackupCount     int        // backup-count: copies of each partition besides the primary's
 	OnPartitionLoss LossPolicy // on-partition-loss
 
-	Roles      []string          // roles: data, worker, or witness alone
+	Roles      []string          // roles: data (or master), worker, or witness alone
 	Attributes map[string]string // member-attributes: for example zone=a
 
 	LeaveTimeout      time.Duration // leave-timeout: bounds the handing over of partitions
@@ -153,8 +171,8 @@ const (
 	maxWait     = 24 * time.Hour       // of leave-timeout, session-timeout and engine.state-cleanup-delay-ms
 	maxHistoric = 365 * 24 * time.Hour // of engine.history-job-expire-minutes
 	maxName     = 64
-	maxAttrs    = 64
-	maxAttr     = 255
+	maxAttrs    = grid.MaxAttributes
+	maxAttr     = grid.MaxAttributeBytes
 )
 
 func (c Config) identity() (bad []error) {
@@ -169,12 +187,12 @@ func (c Config) identity() (bad []error) {
 	}
 	name("cluster", c.ClusterName)
 	if len(c.Roles) == 0 {
-		bad = append(bad, wrong("roles", "must name at least one of data, worker, witness"))
+		bad = append(bad, wrong("roles", "must name at least one of data (or master), worker, witness"))
 	}
 	for _, r := range c.Roles {
 		switch {
-		case r != grid.RoleData && r != grid.RoleWorker && r != RoleWitness:
-			bad = append(bad, wrong("roles", "%q is not one of data, worker, witness", r))
+		case r != grid.RoleData && r != RoleMaster && r != grid.RoleWorker && r != RoleWitness:
+			bad = append(bad, wrong("roles", "%q is not one of data, master, worker, witness", r))
 		case r == RoleWitness && len(c.Roles) > 1:
 			bad = append(bad, wrong("roles", "witness stands alone: a witness holds no data and runs no tasks"))
 		}
@@ -253,6 +271,14 @@ func (c Config) timings() []error {
 		bad = append(bad, wrong("session-timeout", "%v must not be shorter than the lease of %v", c.SessionTimeout, c.Lease))
 	}
 	return bad
+}
+
+// slots returns the slots of this member as the members agree on them.
+func (c EngineConfig) slots() int {
+	if c.DynamicSlot {
+		return -1
+	}
+	return c.SlotNum
 }
 
 func (c EngineConfig) validate() []error {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gridnode/grid"
 )
 
 func TestDefaultConfig_IsValid(t *testing.T) {
@@ -105,5 +107,25 @@ func TestLoopback(t *testing.T) {
 		if got := Loopback(addr); got != want {
 			t.Errorf("Loopback(%q) = %v, want %v", addr, got, want)
 		}
+	}
+}
+
+func TestAgreedRoles(t *testing.T) {
+	for _, test := range []struct{ told, want []string }{
+		{[]string{RoleMaster}, []string{grid.RoleData}},
+		{[]string{RoleMaster, grid.RoleWorker, grid.RoleData}, []string{grid.RoleData, grid.RoleWorker}},
+		{[]string{grid.RoleWorker}, []string{grid.RoleWorker}},
+		{[]string{RoleWitness}, []string{RoleWitness}},
+	} {
+		cfg := DefaultConfig()
+		cfg.Roles = test.told
+		if err := cfg.Validate(); err != nil || !slices.Equal(agreedRoles(test.told), test.want) {
+			t.Errorf("roles %v: %v, %v", test.told, agreedRoles(test.told), err)
+		}
+	}
+	cfg := DefaultConfig()
+	cfg.Roles = []string{RoleWitness, RoleMaster}
+	if err := cfg.Validate(); err == nil {
+		t.Error("a witness may be master")
 	}
 }

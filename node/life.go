@@ -125,10 +125,11 @@ func (l *life) newTransport() (*transport.Transport, error) {
 
 func (l *life) newCluster() error {
 	cfg := l.node.cfg
-	roles := cfg.Roles
+	roles := agreedRoles(cfg.Roles)
 	c := cluster.DefaultConfig()
 	c.Self = grid.Member{
 		ID: l.self, Name: l.name, Address: l.transport.AdvertiseAddr(), HTTP: l.httpURL, Roles: roles, Attributes: cfg.Attributes,
+		Slots: cfg.Engine.slots(),
 	}
 	c.ClusterName, c.Seeds, c.Expect = cfg.ClusterName, cfg.Join, cfg.Expect
 	c.Partitions, c.Backups = cfg.Partitions, cfg.BackupCount
@@ -291,8 +292,24 @@ func (l *life) awaitReady(ctx context.Context) error {
 func (l *life) leave(base context.Context) {
 	ctx, cancel := context.WithTimeout(base, l.node.cfg.LeaveTimeout)
 	defer cancel()
+	l.drain(ctx)
 	if err := l.cluster.Leave(ctx); err != nil {
 		l.log.Warn("left without handing everything over", "error", err)
+	}
+}
+
+// drain waits until the master has had this member's tasks started elsewhere, for at most half of the time that is left: the other half is for
+// the partitions, which move meanwhile.
+func (l *life) drain(ctx context.Context) {
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
+	defer cancel()
+	err := l.cluster.DeclareLeaving(ctx)
+	if err == nil {
+		err = l.engine.Drain(ctx)
+	}
+	if err != nil {
+		l.log.Warn("tasks are left behind", "error", err)
 	}
 }
 

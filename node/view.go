@@ -23,6 +23,10 @@ func (g restGrid) State() *grid.State {
 	return s
 }
 
+func (g restGrid) SetTags(ctx context.Context, tags map[string]string) error {
+	return g.l.setTags(ctx, tags)
+}
+
 func (g restGrid) Self() grid.MemberID { return g.l.self }
 
 // Checks tells whether this member is a member, and can reach what it needs to answer.

@@ -29,7 +29,7 @@ func newTarget(s *grid.State, lim Limits) *target {
 	if len(t.members) == 0 || len(s.Partitions) == 0 {
 		return nil
 	}
-	t.started = activeMembers(s) >= s.Expect || slices.ContainsFunc(s.Partitions, func(p grid.Partition) bool { return p.Epoch > 0 })
+	t.started = present(s) >= s.Expect || slices.ContainsFunc(s.Partitions, func(p grid.Partition) bool { return p.Epoch > 0 })
 	t.index = make(map[grid.MemberID]int, len(t.members))
 	for i, m := range t.members {
 		t.index[m.ID] = i
@@ -40,10 +40,11 @@ func newTarget(s *grid.State, lim Limits) *target {
 	return t
 }
 
-// activeMembers counts the members that are there, whatever they do: a new cluster waits for a witness as for any other.
-func activeMembers(s *grid.State) (n int) {
+// present counts the members that have arrived, whatever their roles: those are what a new cluster waits for.
+func present(s *grid.State) int {
+	n := 0
 	for _, m := range s.Members {
-		if m.State == grid.Active {
+		if m.State != grid.Joining {
 			n++
 		}
 	}

@@ -158,20 +158,21 @@ func TestPlan_InitialAssignment(t *testing.T) {
 	}
 }
 
-// A new cluster waits for that many members, not for that many that hold data: with a witness among them it waited for ever.
-func TestPlan_InitialAssignment_CountsEveryMember(t *testing.T) {
-	w := newPlanWorld(t, 10, 1, Limits{})
+// A new cluster waits for members, not for members with data: masters and workers that are started together form one.
+func TestPlan_ExpectedMembers_CountWhateverTheirRole(t *testing.T) {
+	w := newPlanWorld(t, 10, 1, wide)
 	w.s.Expect = 3
 	w.add("")
-	w.apply(grid.Command{Add: &grid.AddMember{Member: grid.Member{ID: "witness", Address: "witness"}}})
-	w.apply(grid.Command{State: &grid.SetState{ID: "witness", State: grid.Active}})
-	if cmds := Plan(w.s, w.lim); cmds != nil {
-		t.Fatalf("planned %d commands with 2 of 3 expected members", len(cmds))
-	}
 	w.add("")
-	w.settle(always, 1)
+	worker := grid.Member{ID: "worker", Address: "worker", Roles: []string{grid.RoleWorker}}
+	w.apply(grid.Command{Add: &grid.AddMember{Member: worker}})
+	if cmds := Plan(w.s, w.lim); cmds != nil {
+		t.Fatalf("planned %d commands before the third member is active", len(cmds))
+	}
+	w.apply(grid.Command{State: &grid.SetState{ID: worker.ID, State: grid.Active}})
+	w.settle(always, 5)
 	if !w.s.Safe() {
-		t.Error("not safe with all that were expected")
+		t.Error("not safe with three members of which two hold data")
 	}
 }
 

@@ -95,6 +95,8 @@ type Grid interface {
 	// State returns the agreed state; nil, or one that is not formed, before the member has joined. It is never changed.
 	State() *grid.State
 	Self() grid.MemberID
+	// SetTags replaces the tags of this member, which jobs choose workers by.
+	SetTags(ctx context.Context, tags map[string]string) error
 	// Checks tells whether this member can serve. It is ready when all are OK, and there is at least one.
 	Checks() []Check
 	// Quorum returns nil, or an error that wraps grid.ErrNoQuorum when this member knows no master that leads a majority of the voters.

@@ -28,7 +28,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	time.Local = time.UTC // golden files show local times
+	goleak.VerifyTestMain(m)
+}
 
 // fakeJobs answers from its fields, and remembers what it was asked.
 type fakeJobs struct {
@@ -65,7 +68,23 @@ func (f *fakeJobs) Stop(_ context.Context, req engine.StopRequest) error {
 	return cmp.Or(f.failOn[req.JobID], f.err)
 }
 
+// show replaces a job.
+func (f *fakeJobs) show(v engine.JobView) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.views[v.JobID] = v
+}
+
+// fail makes every call fail, until it is told nil.
+func (f *fakeJobs) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
 func (f *fakeJobs) Info(_ context.Context, id string) (engine.JobView, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.panics {
 		panic("a secret of the member")
 	}
@@ -186,7 +205,8 @@ type fakeGrid struct {
 	noQuorum error
 	report   grid.Recovery
 	refuses  error
-	forced   []bool // recoveries asked for
+	forced   []bool            // recoveries asked for
+	tags     map[string]string // as they were set last
 }
 
 var _ Grid = (*fakeGrid)(nil)
@@ -199,6 +219,11 @@ func (f *fakeGrid) Quorum() error       { return f.noQuorum }
 func (f *fakeGrid) Recover(_ context.Context, force bool) (grid.Recovery, error) {
 	f.forced = append(f.forced, force)
 	return f.report, f.refuses
+}
+
+func (f *fakeGrid) SetTags(_ context.Context, tags map[string]string) error {
+	f.tags = tags
+	return nil
 }
 
 func (f *fakeGrid) SystemInfo(_ context.Context, m grid.MemberID) (SystemInfo, error) {
@@ -248,22 +273,46 @@ func testJobs() *fakeJobs {
 		},
 		Tasks: []engine.TaskView{{Pipeline: 1, Source: 1, Subtask: 0, Status: engine.TaskRunning, Attempt: 2, Member: "id-2"}},
 	}
-	pending := engine.JobView{JobID: "8", JobName: "同步-Ünï 😀", Status: engine.JobPending, CreateTime: at(20, 0), PendingFor: "2 slots are wanted, 0 are free", Savepoint: true}
+	pending := engine.JobView{JobID: "8", JobName: "同步-Ünï 😀", Status: engine.JobPending, CreateTime: at(20, 0), PendingFor: "2 slots are wanted, 0 are free", Savepoint: true,
+		TagFilter: map[string]string{"zone": "a"}, Overtaken: 3, Tasks: []engine.TaskView{
+			{Pipeline: 1, Source: 1, Subtask: 0, Status: engine.TaskCreated}, {Pipeline: 1, Source: 1, Subtask: 1, Status: engine.TaskCreated},
+			{Pipeline: 2, Source: 3, Subtask: 0, Status: engine.TaskCreated},
+		}}
 	ended := func(id string, s engine.JobStatus, minute int, msg string) engine.JobView {
 		return engine.JobView{JobID: id, JobName: "job-" + id, Status: s, CreateTime: at(1, 0), FinishTime: at(minute, 0), ErrorMsg: msg}
+	}
+	failed := ended("22", engine.JobFailed, 32, "sink[0] (Assert): row <1> & more")
+	failed.Incarnation, failed.Mode, failed.Restarts, failed.FailureSum = "i-22", plugin.Batch, 1, 2
+	utc := func(second int) time.Time { return time.Date(2026, 11, 30, 10, 31, second, 0, time.UTC) }
+	for i := range 2 {
+		failed.Failures = append(failed.Failures, engine.FailureView{
+			Time: utc(i), Pipeline: 1, Source: 1, Attempt: i + 1, Member: "id-2", Error: "row <1> & more",
+		})
+	}
+	failed.Times = engine.Times{
+		Job:       map[engine.JobStatus]time.Time{engine.JobCreated: utc(0), engine.JobFailed: utc(9)},
+		Pipelines: map[int]map[engine.TaskStatus]time.Time{1: {engine.TaskFailed: utc(9)}},
+		Tasks: []engine.TaskTimes{{Pipeline: 1, Source: 1, Attempt: 2, Member: "id-2",
+			States: map[engine.TaskStatus]time.Time{engine.TaskRunning: utc(3), engine.TaskFailed: utc(9)}}},
 	}
 	return &fakeJobs{
 		views: map[string]engine.JobView{
 			live.JobID: live, pending.JobID: pending,
 			"21": ended("21", engine.JobFinished, 30, ""),
-			"22": ended("22", engine.JobFailed, 32, "sink[0] (Assert): row <1> & more"),
+			"22": failed,
 			"23": ended("23", engine.JobCanceled, 31, ""),
 		},
 		overview: engine.Overview{
 			Workers: 2, TotalSlots: 40, FreeSlots: 36, Running: 1, Pending: 1, Finished: 1, Failed: 1, Canceled: 1, MasterID: "id-1", Term: 7,
+			Strategy: engine.ScheduleWait,
+			Slots: []engine.WorkerSlots{
+				{MemberID: "id-1", Tags: map[string]string{"zone": "a"}, Total: 10, Used: 4, Jobs: []string{"733584788375666689"}},
+				{MemberID: "id-2", Total: 30},
+			},
 		},
 		cleanups: []engine.CleanupView{{
 			JobID: "913457286014730241", Incarnation: "i-1", Status: engine.JobFailed, DueAt: time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC),
+			Stage: engine.CleanupArtefacts, NextTry: time.Date(2026, 11, 30, 9, 59, 40, 0, time.UTC),
 			Attempts: 2, LastError: "not possible now, try again",
 		}},
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gridnode/engine"
-	"gridnode/grid"
 )
 
 // maxStops bounds the jobs that one request may stop.
@@ -31,23 +30,22 @@ func (s *Server) registerJobs(rs *routes) {
 	rs.handle("/api/v1/jobs/cleanup", methods{"GET": s.limited(s.cleanups)})
 }
 
-// overviewShape counts workers, slots and jobs. SeaTunnel's code says workers, its documentation works: both are there. Slots are left out
-// when a tag picks some of the workers only, because they are not counted by worker.
+// overviewShape counts workers, slots and jobs. SeaTunnel's code says workers, its documentation works: both are there.
 type overviewShape struct {
-	ProjectVersion   string  `json:"projectVersion"`
-	GitCommitAbbrev  string  `json:"gitCommitAbbrev"`
-	TotalSlot        *string `json:"totalSlot,omitempty"`
-	UnassignedSlot   *string `json:"unassignedSlot,omitempty"`
-	Works            string  `json:"works"`
-	Workers          string  `json:"workers"`
-	RunningJobs      string  `json:"runningJobs"`
-	PendingJobs      string  `json:"pendingJobs"`
-	FinishedJobs     string  `json:"finishedJobs"`
-	FailedJobs       string  `json:"failedJobs"`
-	CancelledJobs    string  `json:"cancelledJobs"`
-	SavepointDone    string  `json:"savepointDoneJobs"`
-	MasterID         string  `json:"master"`
-	CoordinationTerm string  `json:"term"`
+	ProjectVersion   string `json:"projectVersion"`
+	GitCommitAbbrev  string `json:"gitCommitAbbrev"`
+	TotalSlot        string `json:"totalSlot"`
+	UnassignedSlot   string `json:"unassignedSlot"`
+	Works            string `json:"works"`
+	Workers          string `json:"workers"`
+	RunningJobs      string `json:"runningJobs"`
+	PendingJobs      string `json:"pendingJobs"`
+	FinishedJobs     string `json:"finishedJobs"`
+	FailedJobs       string `json:"failedJobs"`
+	CancelledJobs    string `json:"cancelledJobs"`
+	SavepointDone    string `json:"savepointDoneJobs"`
+	MasterID         string `json:"master"`
+	CoordinationTerm string `json:"term"`
 }
 
 func (s *Server) overview(w http.ResponseWriter, r *http.Request) error {
@@ -59,19 +57,14 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	workers, total, free := o.Workers, new(whole(o.TotalSlots)), new(whole(o.FreeSlots))
+	workers, total, free := o.Workers, o.TotalSlots, o.FreeSlots
 	if len(tags) > 0 {
-		switch workers, err = s.taggedWorkers(tags); {
-		case err != nil:
+		if workers, total, free, err = taggedWorkers(o, tags); err != nil {
 			return err
-		case workers == 0:
-			total, free = new("0"), new("0")
-		case workers != o.Workers:
-			total, free = nil, nil
 		}
 	}
 	s.answer(w, r, http.StatusOK, overviewShape{
-		ProjectVersion: s.cfg.Version, GitCommitAbbrev: s.cfg.Revision, TotalSlot: total, UnassignedSlot: free,
+		ProjectVersion: s.cfg.Version, GitCommitAbbrev: s.cfg.Revision, TotalSlot: whole(total), UnassignedSlot: whole(free),
 		Works: whole(workers), Workers: whole(workers), RunningJobs: whole(o.Running), PendingJobs: whole(o.Pending),
 		FinishedJobs: whole(o.Finished), FailedJobs: whole(o.Failed), CancelledJobs: whole(o.Canceled),
 		SavepointDone: whole(o.SavepointDone), MasterID: o.MasterID, CoordinationTerm: whole(o.Term),
@@ -79,28 +72,23 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// taggedWorkers counts the workers that have all these attributes.
-func (s *Server) taggedWorkers(tags query) (int, error) {
-	state, err := s.state()
-	if err != nil {
-		return 0, err
-	}
-	count := 0
-	for _, m := range state.Members {
-		has := m.State == grid.Active && m.Has(grid.RoleWorker)
+// taggedWorkers counts the workers that have all these tags, and their slots.
+func taggedWorkers(o engine.Overview, tags query) (workers, total, free int, err error) {
+	for _, w := range o.Slots {
+		has := true
 		for name := range tags {
 			want, err := tags.get(name)
 			if err != nil {
-				return 0, err
+				return 0, 0, 0, err
 			}
-			got, ok := m.Attributes[name]
+			got, ok := w.Tags[name]
 			has = has && ok && got == want
 		}
 		if has {
-			count++
+			workers, total, free = workers+1, total+w.Total, free+w.Free()
 		}
 	}
-	return count, nil
+	return workers, total, free, nil
 }
 
 func (s *Server) runningJobs(w http.ResponseWriter, r *http.Request) error {
@@ -194,12 +182,14 @@ func (s *Server) jobInfo(w http.ResponseWriter, r *http.Request) error {
 
 // cleanupShape is what still has to be cleaned up after a job.
 type cleanupShape struct {
-	JobID       string           `json:"jobId"`
-	Incarnation string           `json:"incarnation"`
-	Status      engine.JobStatus `json:"status"`
-	DueAt       time.Time        `json:"dueAt"`
-	Attempts    int              `json:"attempts"`
-	LastError   string           `json:"lastError,omitempty"`
+	JobID       string              `json:"jobId"`
+	Incarnation string              `json:"incarnation"`
+	Status      engine.JobStatus    `json:"status"`
+	Stage       engine.CleanupStage `json:"stage"`
+	DueAt       time.Time           `json:"dueAt"`
+	NextTry     time.Time           `json:"nextTry"`
+	Attempts    int                 `json:"attempts"`
+	LastError   string              `json:"lastError,omitempty"`
 }
 
 func (s *Server) cleanups(w http.ResponseWriter, r *http.Request) error {
@@ -209,7 +199,7 @@ func (s *Server) cleanups(w http.ResponseWriter, r *http.Request) error {
 	}
 	shapes := make([]cleanupShape, 0, len(views))
 	for _, v := range views {
-		v.DueAt = v.DueAt.UTC()
+		v.DueAt, v.NextTry = v.DueAt.UTC(), v.NextTry.UTC()
 		shapes = append(shapes, cleanupShape(v))
 	}
 	s.answer(w, r, http.StatusOK, map[string]any{"cleanups": shapes, "total": len(shapes)})

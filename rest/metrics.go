@@ -60,7 +60,7 @@ func (m *metrics) handler() http.Handler {
 	})
 }
 
-// observe counts one request. The path is the registered one, so that its values are few.
+// observe counts one request. The path is the registered one, so that its values are few. A negative time is not measured.
 func (m *metrics) observe(path, method string, status int, took time.Duration) {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions:
@@ -68,7 +68,9 @@ func (m *metrics) observe(path, method string, status int, took time.Duration) {
 		method = "other"
 	}
 	m.requests.WithLabelValues(path, method, strconv.Itoa(status)).Inc()
-	m.seconds.WithLabelValues(path).Observe(took.Seconds())
+	if took >= 0 {
+		m.seconds.WithLabelValues(path).Observe(took.Seconds())
+	}
 }
 
 // clusterCollector reads the cluster when it is scraped. The names without prefix are SeaTunnel's.

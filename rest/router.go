@@ -43,7 +43,15 @@ type routes struct {
 
 // handle registers the handlers of a path, with and without a slash at its end.
 func (rs *routes) handle(path string, m methods) {
-	h := rs.server.endpoint(path, m)
+	rs.add(path, rs.server.endpoint(path, m))
+}
+
+// stream registers the GET handler of a path whose answer may take as long as it likes. It bounds by itself how many there are.
+func (rs *routes) stream(path string, h handlerFunc) {
+	rs.add(path, rs.server.endpointWithin(path, methods{"GET": h}, 0))
+}
+
+func (rs *routes) add(path string, h http.Handler) {
 	rs.router.Handle(path, h)
 	if path != "/" {
 		rs.router.Handle(path+"/", h)
@@ -57,6 +65,8 @@ func (s *Server) handler() http.Handler {
 	rs := &routes{server: s, router: router}
 	s.registerJobs(rs)
 	s.registerSubmit(rs)
+	s.registerQueue(rs)
+	s.registerJobDetail(rs)
 	s.registerMonitor(rs)
 	s.registerCluster(rs)
 	s.registerMaps(rs)
@@ -101,15 +111,31 @@ func requestID(ctx context.Context) string {
 
 // endpoint answers the requests to one path. Nil methods: there is no such path.
 func (s *Server) endpoint(path string, m methods) http.Handler {
+	return s.endpointWithin(path, m, s.cfg.RequestTimeout)
+}
+
+// endpointWithin bounds each answer; 0 is no bound, and its time is not measured.
+func (s *Server) endpointWithin(path string, m methods, limit time.Duration) http.Handler {
 	allow := m.allow()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		rec := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
-		ctx, cancel := context.WithTimeout(r.Context(), s.cfg.RequestTimeout)
+		if limit > 0 {
+			ctx, cancel := context.WithTimeout(r.Context(), limit)
+			defer cancel()
+			r = r.WithContext(ctx)
+		}
+		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		defer context.AfterFunc(s.ending, cancel)()
 		r = r.WithContext(ctx)
-		defer func() { s.metrics.observe(path, r.Method, rec.status, time.Since(began)) }()
+		defer func() {
+			took := time.Since(began)
+			if limit == 0 {
+				took = -1
+			}
+			s.metrics.observe(path, r.Method, rec.status, took)
+		}()
 		if err := s.dispatch(rec, r, m, allow); err != nil {
 			s.fail(rec, r, err)
 		}

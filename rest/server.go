@@ -84,6 +84,7 @@ type Server struct {
 	metrics  *metrics
 	inFlight chan struct{} // one token per request that is worked on
 	stopping atomic.Bool
+	streams  streams
 
 	ending context.Context // ended by End
 	end    context.CancelCauseFunc
@@ -95,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Jobs == nil || cfg.Maps == nil || cfg.Grid == nil {
 		return nil, errors.New("rest: Jobs, Maps and Grid are needed")
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, inFlight: make(chan struct{}, cfg.MaxInFlight)}
+	s := &Server{cfg: cfg, log: cfg.Logger, inFlight: make(chan struct{}, cfg.MaxInFlight), streams: newStreams()}
 	s.ending, s.end = context.WithCancelCause(context.Background())
 	var err error
 	if s.metrics, err = newMetrics(s, cfg.Collectors); err != nil {
@@ -132,6 +133,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.stopping.Store(true)
+	close(s.streams.over)
 	patience := s.cfg.ShutdownTimeout
 	if s.refused() != nil {
 		patience = endSlack

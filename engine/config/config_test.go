@@ -113,6 +113,7 @@ func TestParse_Env(t *testing.T) {
 	got.Pipelines = nil
 	want := config.Job{
 		Name: "orders", Mode: plugin.Streaming, Parallelism: 2, RetryTimes: 0, RetryInterval: 7 * time.Second, RowsPerSecond: 100, BytesPerSec: 2000,
+		Tags: map[string]string{"a": "2", "b": "1"},
 		Env: map[string]string{
 			"job.name": "orders", "job.mode": "streaming", "parallelism": "2", "job.retry.times": "0", "job.retry.interval.seconds": "7.0",
 			"read_limit.rows_per_second": "100", "read_limit.bytes_per_second": "2000", "checkpoint.interval": "180000", "checkpoint.timeout": "10",
@@ -121,7 +122,6 @@ func TestParse_Env(t *testing.T) {
 		Warnings: []string{
 			`env: option "checkpoint.interval" has no effect: checkpoints are not built yet`,
 			`env: option "checkpoint.timeout" has no effect: checkpoints are not built yet`,
-			`env: option "tag_filter" has no effect: a job may run on any member`,
 			`env: option "shade.identifier" has no effect: no plugin has a secret to decrypt`,
 		},
 	}

@@ -44,8 +44,28 @@ func readEnv(top plugin.Object) (*Job, error) {
 	job.RetryInterval = time.Duration(r.Int("job.retry.interval.seconds", defaultRetryInterval, 0, maxRetryInterval)) * time.Second
 	job.RowsPerSecond = int(r.Int("read_limit.rows_per_second", 0, 1, math.MaxInt32))
 	job.BytesPerSec = int(r.Int("read_limit.bytes_per_second", 0, 1, math.MaxInt32))
+	job.Tags = tagFilter(r)
 	job.Warnings = idleOptions(r)
 	return job, r.Done()
+}
+
+// maxTags bounds a tag_filter; a member has no more attributes.
+const maxTags = 64
+
+// tagFilter reads the tags that a worker must have to get tasks of the job.
+func tagFilter(r *option.Reader) map[string]string {
+	pairs := r.Pairs("tag_filter")
+	if len(pairs) > maxTags {
+		r.Fail("tag_filter", "has %d tags, more than %d", len(pairs), maxTags)
+	}
+	var tags map[string]string
+	for _, p := range pairs {
+		if tags == nil {
+			tags = map[string]string{}
+		}
+		tags[p.Key] = p.Value
+	}
+	return tags
 }
 
 // idleOptions checks the options that are accepted without effect, and returns a warning for each that asks for something.
@@ -63,8 +83,6 @@ func idleOptions(r *option.Reader) []string {
 	}
 	r.Bool("checkpoint.retain-after-job-cancelled", false)
 	warn("checkpoint.retain-after-job-cancelled", noCheckpoints)
-	r.Object("tag_filter")
-	warn("tag_filter", "a job may run on any member")
 	warn("jars", "all plugins are built in")
 	warn("custom_parameters", "no plugin reads them")
 	if r.Choice("savemode.execute.location", "CLUSTER", "CLUSTER", "CLIENT") == "CLIENT" {

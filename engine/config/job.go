@@ -11,11 +11,12 @@ import (
 type Job struct {
 	Name          string
 	Mode          plugin.Mode
-	Parallelism   int           // env parallelism, the default of each source
-	RetryTimes    int           // restarts of a pipeline's tasks before the job fails
-	RetryInterval time.Duration // wait before a restart
-	RowsPerSecond int           // per source subtask; 0 is no limit
-	BytesPerSec   int           // per source subtask; 0 is no limit
+	Parallelism   int               // env parallelism, the default of each source
+	RetryTimes    int               // restarts of a pipeline's tasks before the job fails
+	RetryInterval time.Duration     // wait before a restart
+	RowsPerSecond int               // per source subtask; 0 is no limit
+	BytesPerSec   int               // per source subtask; 0 is no limit
+	Tags          map[string]string // tag_filter: what a worker must have to get tasks of the job; nil is no filter
 	Env           map[string]string
 	Pipelines     []Pipeline
 	// Warnings names options that are accepted and have no effect yet.

@@ -17,6 +17,7 @@ var (
 	errKilled  = errors.New("killed")
 	errDeposed = errors.New("deposed: a newer master was elected")
 	errLapsed  = errors.New("the lease lapsed")
+	errLeft    = errors.New("left the cluster")
 )
 
 // Options say how a [Grid] is to be.
@@ -71,6 +72,7 @@ type node struct {
 
 	// guarded by Grid.mu
 	dead    bool // does nothing any more
+	leaving bool
 	removed bool // by agreement
 	depose  context.CancelCauseFunc
 	alive   context.Context
@@ -166,7 +168,7 @@ func (g *Grid) elect() {
 	g.master = ""
 	var next *node
 	for _, n := range g.members {
-		if !n.dead && !n.removed && (next == nil || next.id == old) {
+		if !n.dead && !n.removed && !n.leaving && (next == nil || next.id == old) {
 			next = n
 		}
 		if n.id == old && n.depose != nil {
@@ -249,6 +251,27 @@ func (g *Grid) Kill(id string) {
 	})
 }
 
+// Leave takes a member out in good order: it declares that it leaves, waits for its tasks to be moved, hands leadership over, and goes. It returns
+// what [engine.Service.Drain] returned.
+func (g *Grid) Leave(ctx context.Context, id string) error {
+	n := g.node(id)
+	g.mu.Lock()
+	n.leaving = true
+	g.supersede()
+	g.mu.Unlock()
+	err := n.svc.Drain(ctx)
+	if g.Master() == id {
+		g.elect()
+	}
+	g.mu.Lock()
+	n.dead = true
+	g.mu.Unlock()
+	g.Output.LoseMember(id)
+	n.cancel(errLeft)
+	g.remove(n)
+	return err
+}
+
 func (g *Grid) remove(n *node) {
 	g.mu.Lock()
 	n.removed = true
@@ -286,7 +309,7 @@ func (n *node) Members() ([]engine.Member, <-chan struct{}) {
 	var out []engine.Member
 	for _, m := range n.g.members {
 		if !m.removed {
-			out = append(out, engine.Member{ID: m.id, Name: m.id, Worker: true, JoinSeq: m.seq})
+			out = append(out, engine.Member{ID: m.id, Name: m.id, Worker: true, JoinSeq: m.seq, Leaving: m.leaving})
 		}
 	}
 	return out, n.g.changed

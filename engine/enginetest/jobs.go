@@ -24,6 +24,9 @@ type Spec struct {
 	RetryAfter  Duration    `json:"retry_after"`
 	RowsPerSec  int         `json:"rows_per_sec"`
 
+	OpenPause  Duration `json:"open_pause"`  // until a source is open, or its context has ended
+	ClosePause Duration `json:"close_pause"` // until a sink is closed, whatever its context says
+
 	FailAt       int    `json:"fail_at"`       // row at which a task fails; 0: none
 	FailAttempts int    `json:"fail_attempts"` // attempts that fail so
 	FailPipeline int    `json:"fail_pipeline"` // the only pipeline that fails; 0: all
@@ -113,7 +116,10 @@ type sequence struct {
 
 func (s sequence) Schema() plugin.Schema { return s.schema }
 
-func (s sequence) Open(_ context.Context, tc plugin.TaskContext) (plugin.Reader, error) {
+func (s sequence) Open(ctx context.Context, tc plugin.TaskContext) (plugin.Reader, error) {
+	if err := sleepOrDone(ctx, time.Duration(s.spec.OpenPause)); err != nil {
+		return nil, err
+	}
 	r := &sequenceReader{spec: s.spec, subtask: tc.Subtask}
 	if s.spec.FailAt > 0 && tc.Attempt <= s.spec.FailAttempts && (s.spec.FailPipeline == 0 || s.spec.FailPipeline == s.pipeline) {
 		r.failAt = s.spec.FailAt
@@ -212,6 +218,7 @@ func (w *collectWriter) Prepare(context.Context) ([]byte, error) {
 }
 
 func (w *collectWriter) Close() error {
+	time.Sleep(time.Duration(w.c.spec.ClosePause))
 	w.c.out.close(w.id)
 	return nil
 }

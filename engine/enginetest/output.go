@@ -62,6 +62,18 @@ func (o *Output) close(id string) {
 // taskOf returns the part of an id that all attempts of one task have.
 func taskOf(id string) string { return id[:strings.LastIndex(id, "/")] }
 
+// Working returns how many task groups of a job are at work now, wherever, and whether or not anybody wants them to.
+func (o *Output) Working(jobID string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id := range o.working {
+		if strings.HasPrefix(id, jobID+"/") {
+			n++
+		}
+	}
+	return n
+}
+
 func (o *Output) prepare(id, member string, local bool, rows []plugin.Row) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -35,6 +35,20 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	return c.removeSelf(ctx)
 }
 
+// DeclareLeaving makes this member leaving in the agreed state: nothing new is given to it. [Cluster.Leave] does so too; it comes first for what
+// has to be moved besides replicas. Without a membership there is nothing to do.
+func (c *Cluster) DeclareLeaving(ctx context.Context) error {
+	if s, _ := c.View(); !holdsMembership(s, c.self.ID) {
+		return nil
+	}
+	return c.declareLeaving(ctx)
+}
+
+func holdsMembership(s *grid.State, self grid.MemberID) bool {
+	_, ok := s.Member(self)
+	return ok
+}
+
 func (c *Cluster) declareLeaving(ctx context.Context) error {
 	return c.retry(ctx, grid.Command{State: &grid.SetState{ID: c.self.ID, State: grid.Leaving}}, func(s *grid.State) bool {
 		m, ok := s.Member(c.self.ID)

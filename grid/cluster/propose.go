@@ -53,6 +53,8 @@ func proposable(from grid.MemberID, cmd grid.Command) error {
 		return fmt.Errorf("%w: only the master removes another member", grid.ErrRefused)
 	case cmd.State != nil && (cmd.State.ID != from || cmd.State.State != grid.Leaving):
 		return fmt.Errorf("%w: a member may only declare itself leaving", grid.ErrRefused)
+	case cmd.Attrs != nil && cmd.Attrs.ID != from:
+		return fmt.Errorf("%w: a member only changes its own attributes", grid.ErrRefused)
 	}
 	for _, sub := range cmd.Batch {
 		if err := proposable(from, sub); err != nil {

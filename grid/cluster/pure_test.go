@@ -70,6 +70,12 @@ func members(zones ...string) []grid.Member {
 
 func TestWantVoters(t *testing.T) {
 	leaving := func(list []grid.Member, i int) []grid.Member { list[i].State = grid.Leaving; return list }
+	tasksOnly := func(list []grid.Member, which ...int) []grid.Member {
+		for _, i := range which {
+			list[i].Roles = []string{grid.RoleWorker}
+		}
+		return list
+	}
 	joining := func(list []grid.Member, i int) []grid.Member { list[i].State = grid.Joining; return list }
 	for _, tc := range []struct {
 		name string
@@ -83,6 +89,9 @@ func TestWantVoters(t *testing.T) {
 		{"four", members("", "", "", ""), "m1", []grid.MemberID{"m1", "m2", "m3"}},
 		{"six", members("", "", "", "", "", ""), "m6", []grid.MemberID{"m6", "m1", "m2", "m3", "m4"}},
 		{"zones", members("x", "x", "x", "y"), "m1", []grid.MemberID{"m1", "m4", "m2"}},
+		{"workers vote last", tasksOnly(members("", "", "", ""), 1), "m1", []grid.MemberID{"m1", "m3", "m4"}},
+		{"workers vote last, whatever their zone", tasksOnly(members("x", "y", "x", "x"), 1), "m1", []grid.MemberID{"m1", "m3", "m4"}},
+		{"workers vote if there are no others", tasksOnly(members("", "", ""), 1, 2), "m1", []grid.MemberID{"m1", "m2", "m3"}},
 		{"a joining one has no vote", joining(members("", "", ""), 2), "m1", []grid.MemberID{"m1"}},
 		{"a leaving one keeps it", leaving(members("", "", ""), 2), "m1", []grid.MemberID{"m1", "m2", "m3"}},
 		{"a leaving one is last", leaving(members("", "", "", ""), 1), "m1", []grid.MemberID{"m1", "m3", "m4"}},

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/hashicorp/raft"
@@ -86,7 +87,7 @@ func promotions(self grid.MemberID, s *grid.State, voters int, candidate func(gr
 }
 
 // wantVoters chooses the voters: an odd number, up to five; this master first, then so that they are spread over zones, in the order of
-// joining. Members that are leaving come last: until they are gone, their votes may be needed. A master that is leaving always gets a second
+// joining. Members that only run tasks come after all others, and members that are leaving last: until they are gone, their votes may be needed. A master that is leaving always gets a second
 // voter, if anybody stays, so that there is somebody to hand over to.
 func wantVoters(self grid.MemberID, members []grid.Member) []grid.MemberID {
 	var active, leaving []grid.Member
@@ -106,6 +107,7 @@ func wantVoters(self grid.MemberID, members []grid.Member) []grid.MemberID {
 			leaving = append(leaving, m)
 		}
 	}
+	slices.SortStableFunc(active, func(a, b grid.Member) int { return cmp.Compare(taskOnly(a), taskOnly(b)) })
 	all := 1 + len(active) + len(leaving)
 	n := min(maxVoters, all-(all+1)%2) // odd
 	n = max(n, min(atLeast, all))
@@ -113,12 +115,24 @@ func wantVoters(self grid.MemberID, members []grid.Member) []grid.MemberID {
 		if len(active) == 0 {
 			active, leaving = leaving, nil
 		}
-		i := leastUsedZone(active, used)
+		first := len(active) // of those who come first
+		for first > 1 && taskOnly(active[first-1]) > taskOnly(active[0]) {
+			first--
+		}
+		i := leastUsedZone(active[:first], used)
 		out = append(out, active[i].ID)
 		used[active[i].Attributes[zoneAttribute]]++
 		active = slices.Delete(active, i, i+1)
 	}
 	return out
+}
+
+// taskOnly is 1 for a member that runs tasks and does nothing else.
+func taskOnly(m grid.Member) int {
+	if m.Has(grid.RoleWorker) && !m.Has(grid.RoleData) {
+		return 1
+	}
+	return 0
 }
 
 // leastUsedZone returns the index of the first member whose zone has the fewest voters.

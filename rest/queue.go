@@ -1,0 +1,241 @@
+package rest
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"gridnode/engine"
+	"gridnode/grid"
+)
+
+const maxPending = 1000 // jobs that /pending-jobs describes at most
+
+func (s *Server) registerQueue(rs *routes) {
+	for _, prefix := range []string{"", v1} {
+		rs.handle(prefix+"/pending-jobs", methods{"GET": s.limited(s.pendingJobs)})
+		rs.handle(prefix+"/update-tags", methods{"POST": s.limited(s.updateTags)})
+	}
+}
+
+// updateTags replaces the tags of the member that is asked. They go with it: a restart brings its member-attributes back.
+func (s *Server) updateTags(w http.ResponseWriter, r *http.Request) error {
+	data, err := jsonBody(w, r)
+	if err != nil {
+		return err
+	}
+	obj, err := objectOf(data, "The request body")
+	if err != nil {
+		return err
+	}
+	if len(obj) > grid.MaxAttributes {
+		return badRequest("%d tags are more than %d", len(obj), grid.MaxAttributes)
+	}
+	tags := make(map[string]string, len(obj))
+	for name, raw := range obj {
+		text, present, err := scalar(raw, "tag "+shorten(name))
+		switch {
+		case err != nil:
+			return err
+		case !present:
+			return badRequest("tag %q must be a string or a number, not null", shorten(name))
+		case name == "" || len(name) > grid.MaxAttributeBytes || len(text) > grid.MaxAttributeBytes:
+			return badRequest("tag %q must have a name and a value of at most %d bytes each", shorten(name), grid.MaxAttributeBytes)
+		}
+		tags[name] = text
+	}
+	if err := s.cfg.Grid.SetTags(r.Context(), tags); err != nil {
+		return err
+	}
+	s.answer(w, r, http.StatusOK, map[string]string{"status": "success", "message": "update node tags done."})
+	return nil
+}
+
+// pendingShape is the queue: who waits, for what, and what there is. Numbers are numbers here, as SeaTunnel has them.
+type pendingShape struct {
+	QueueSummary    queueSummary    `json:"queueSummary"`
+	ClusterSnapshot clusterSnapshot `json:"clusterSnapshot"`
+	PendingJobs     []pendingJob    `json:"pendingJobs"`
+}
+
+type queueSummary struct {
+	Size                   int                     `json:"size"`
+	ScheduleStrategy       engine.ScheduleStrategy `json:"scheduleStrategy"`
+	OldestEnqueueTimestamp any                     `json:"oldestEnqueueTimestamp"`
+	NewestEnqueueTimestamp any                     `json:"newestEnqueueTimestamp"`
+	LackingTaskGroups      int                     `json:"lackingTaskGroups"`
+}
+
+type clusterSnapshot struct {
+	TotalSlots    int            `json:"totalSlots"`
+	FreeSlots     int            `json:"freeSlots"`
+	AssignedSlots int            `json:"assignedSlots"`
+	WorkerCount   int            `json:"workerCount"`
+	Workers       []workerOfJobs `json:"workers"`
+}
+
+type workerOfJobs struct {
+	Address       string            `json:"address"`
+	Tags          map[string]string `json:"tags"`
+	TotalSlots    int               `json:"totalSlots"`
+	FreeSlots     int               `json:"freeSlots"`
+	DynamicSlot   bool              `json:"dynamicSlot"`
+	RunningJobIDs []string          `json:"runningJobIds"`
+}
+
+type pendingJob struct {
+	JobID                string            `json:"jobId"`
+	JobName              string            `json:"jobName"`
+	PendingSourceState   string            `json:"pendingSourceState"`
+	JobStatus            engine.JobStatus  `json:"jobStatus"`
+	EnqueueTimestamp     any               `json:"enqueueTimestamp"`
+	WaitDurationMs       int64             `json:"waitDurationMs"`
+	TotalTaskGroups      int               `json:"totalTaskGroups"`
+	AllocatedTaskGroups  int               `json:"allocatedTaskGroups"`
+	LackingTaskGroups    int               `json:"lackingTaskGroups"`
+	FailureReason        string            `json:"failureReason"`
+	FailureMessage       string            `json:"failureMessage"`
+	TagFilter            map[string]string `json:"tagFilter"`
+	BlockingJobIDs       []string          `json:"blockingJobIds"`
+	Pipelines            []pendingPipeline `json:"pipelines"`
+	OvertakenByLaterJobs int               `json:"overtakenByLaterJobs"` // ours
+}
+
+type pendingPipeline struct {
+	PipelineID          int `json:"pipelineId"`
+	TotalTaskGroups     int `json:"totalTaskGroups"`
+	AllocatedTaskGroups int `json:"allocatedTaskGroups"`
+	LackingTaskGroups   int `json:"lackingTaskGroups"`
+}
+
+// pendingJobs answers the queue, in its order.
+func (s *Server) pendingJobs(w http.ResponseWriter, r *http.Request) error {
+	q, err := queryOf(r)
+	if err != nil {
+		return err
+	}
+	limit, err := q.number("limit", 1, maxPending, maxPending)
+	if err != nil {
+		return err
+	}
+	only, err := q.get("jobId")
+	if err != nil {
+		return err
+	}
+	if only != "" {
+		if only, _, err = jobID(only); err != nil {
+			return err
+		}
+	}
+	pretty, err := q.get("pretty")
+	if err != nil {
+		return err
+	}
+	readable, err := boolean(pretty, "pretty")
+	if err != nil {
+		return err
+	}
+	o, err := s.cfg.Jobs.Overview(r.Context())
+	if err != nil {
+		return err
+	}
+	jobs, err := s.cfg.Jobs.Running(r.Context())
+	if err != nil {
+		return err
+	}
+	s.answer(w, r, http.StatusOK, s.pendingShape(o, jobs, only, limit, stamper(readable)))
+	return nil
+}
+
+// stamper writes times as Unix milliseconds, or readably.
+func stamper(readable bool) func(time.Time) any {
+	return func(t time.Time) any {
+		if readable {
+			return clock(t)
+		}
+		return t.UnixMilli()
+	}
+}
+
+func (s *Server) pendingShape(o engine.Overview, jobs []engine.JobView, only string, limit int, stamp func(time.Time) any) pendingShape {
+	shape := pendingShape{
+		QueueSummary:    queueSummary{ScheduleStrategy: o.Strategy},
+		ClusterSnapshot: s.snapshotShape(o),
+		PendingJobs:     []pendingJob{},
+	}
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(v engine.JobView) bool {
+		return v.Status != engine.JobPending && v.Status != engine.JobCreated
+	})
+	slices.SortFunc(jobs, func(a, b engine.JobView) int {
+		return cmp.Or(a.CreateTime.Compare(b.CreateTime), cmp.Compare(a.JobID, b.JobID))
+	})
+	sum := &shape.QueueSummary
+	sum.Size = len(jobs)
+	for i, v := range jobs {
+		sum.LackingTaskGroups += len(v.Tasks)
+		if i == 0 {
+			sum.OldestEnqueueTimestamp = stamp(v.CreateTime)
+		}
+		sum.NewestEnqueueTimestamp = stamp(v.CreateTime)
+		if only == v.JobID || only == "" && len(shape.PendingJobs) < limit {
+			shape.PendingJobs = append(shape.PendingJobs, pendingJobShape(v, o, stamp))
+		}
+	}
+	return shape
+}
+
+func (s *Server) snapshotShape(o engine.Overview) clusterSnapshot {
+	snap := clusterSnapshot{
+		TotalSlots: o.TotalSlots, FreeSlots: o.FreeSlots, AssignedSlots: o.TotalSlots - o.FreeSlots, WorkerCount: len(o.Slots),
+		Workers: []workerOfJobs{},
+	}
+	address := map[string]string{}
+	if state, err := s.state(); err == nil {
+		for _, m := range state.Members {
+			address[string(m.ID)] = m.Address
+		}
+	}
+	for _, w := range o.Slots {
+		snap.Workers = append(snap.Workers, workerOfJobs{
+			Address: cmp.Or(address[w.MemberID], w.MemberID), Tags: notNil(w.Tags), TotalSlots: w.Total, FreeSlots: w.Free(),
+			DynamicSlot: w.Dynamic, RunningJobIDs: append([]string{}, w.Jobs...),
+		})
+	}
+	return snap
+}
+
+func pendingJobShape(v engine.JobView, o engine.Overview, stamp func(time.Time) any) pendingJob {
+	job := pendingJob{
+		JobID: v.JobID, JobName: v.JobName, PendingSourceState: "SUBMIT", JobStatus: v.Status, EnqueueTimestamp: stamp(v.CreateTime),
+		WaitDurationMs: max(time.Since(v.CreateTime).Milliseconds(), 0), TotalTaskGroups: len(v.Tasks), LackingTaskGroups: len(v.Tasks),
+		FailureReason: "RESOURCE_NOT_ENOUGH", FailureMessage: v.PendingFor, TagFilter: notNil(v.TagFilter),
+		BlockingJobIDs: []string{}, Pipelines: []pendingPipeline{}, OvertakenByLaterJobs: v.Overtaken,
+	}
+	for _, t := range v.Tasks {
+		i := slices.IndexFunc(job.Pipelines, func(p pendingPipeline) bool { return p.PipelineID == t.Pipeline })
+		if i < 0 {
+			i = len(job.Pipelines)
+			job.Pipelines = append(job.Pipelines, pendingPipeline{PipelineID: t.Pipeline})
+		}
+		job.Pipelines[i].TotalTaskGroups++
+		job.Pipelines[i].LackingTaskGroups++
+	}
+	for _, w := range o.Slots {
+		if hasTags(w, v.TagFilter) {
+			job.BlockingJobIDs = append(job.BlockingJobIDs, w.Jobs...)
+		}
+	}
+	slices.Sort(job.BlockingJobIDs)
+	job.BlockingJobIDs = slices.Compact(job.BlockingJobIDs)
+	return job
+}
+
+func hasTags(w engine.WorkerSlots, tags map[string]string) bool {
+	for k, v := range tags {
+		if got, ok := w.Tags[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
