@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,7 +21,8 @@ const (
 type cluster struct {
 	t       *testing.T
 	name    string
-	args    []string // of every member
+	args    []string        // of every member
+	place   func(*exec.Cmd) // changes the command of a member, if set, so that it runs on a host of its own
 	members []*member
 	jobs    map[string]bool   // ids of all jobs that were accepted
 	ended   map[string]string // how those ended that were seen to have ended

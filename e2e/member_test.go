@@ -37,6 +37,9 @@ func (c *cluster) spawn(args ...string) *member {
 	m := &member{t: c.t, c: c, name: fmt.Sprintf("n%d", len(c.members)+1), ready: make(chan struct{}), ended: make(chan struct{})}
 	args = append([]string{"start", "--name", m.name, "--cluster", c.name}, args...)
 	m.cmd = program(append(args, c.args...)...)
+	if c.place != nil {
+		c.place(m.cmd)
+	}
 	stdout, err := m.cmd.StdoutPipe()
 	if err != nil {
 		c.t.Fatal(err)

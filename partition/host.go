@@ -65,6 +65,7 @@ type Host struct {
 	scans chan struct{} // tokens: scans running for others
 	tasks tasks
 	calls calls
+	lone  *cutOff
 	ctx   context.Context // of Run; ends the goroutines that handlers start
 	stop  context.CancelCauseFunc
 }
@@ -82,7 +83,7 @@ func NewHost(cfg Config) *Host {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	h := &Host{cfg: cfg, log: log, props: make(chan grid.ReplicaChange, proposeQueue), scans: make(chan struct{}, 2)}
+	h := &Host{cfg: cfg, log: log, props: make(chan grid.ReplicaChange, proposeQueue), scans: make(chan struct{}, 2), lone: newCutOff()}
 	h.ctx, h.stop = context.WithCancelCause(context.Background())
 	h.state.Store(&hosted{state: &grid.State{}})
 	return h
@@ -192,6 +193,7 @@ func (h *Host) ticks(ctx context.Context) error {
 		select {
 		case <-t.C:
 			now := time.Now()
+			h.lone.look(h.cfg.Leased(), now)
 			for _, r := range h.state.Load().replicas {
 				r.tick(now)
 			}
@@ -353,5 +355,7 @@ func (h *Host) wait(ctx context.Context, p grid.PartitionID, c call) ([]byte, er
 		return a.reply, a.err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %v", grid.ErrIndeterminate, context.Cause(ctx))
+	case <-h.lone.happened():
+		return nil, fmt.Errorf("%w: %v", grid.ErrIndeterminate, errCutOff)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"gridnode/grid"
@@ -18,14 +19,16 @@ const (
 )
 
 // Read runs an operation that changes nothing on the primary of a partition, wherever that is, and returns its answer. It tries again as
-// long as it gets none. When ctx ends, the error is retryable. Without a deadline in ctx, half a minute is the bound.
+// long as it gets none. When ctx ends, or this member has been cut off for a while, the error is retryable. Without a deadline in ctx, half a
+// minute is the bound.
 func (h *Host) Read(ctx context.Context, p grid.PartitionID, op []byte) ([]byte, error) {
 	return h.invoke(ctx, p, invocation{call: call{op: op}})
 }
 
 // Write runs an operation on the primary of a partition, exactly once, however often it has to be sent. An operation that has to wait for
-// something, such as a lock, waits up to wait; then the error is [grid.ErrBusy]: it did not run. When ctx ends, the error tells what is known:
-// retryable if the operation cannot have run, else indeterminate. Without a deadline in ctx, half a minute is the bound.
+// something, such as a lock, waits up to wait; then the error is [grid.ErrBusy]: it did not run. When ctx ends, or this member has been cut off
+// for a while, the error tells what is known: retryable if the operation cannot have run, else indeterminate. Without a deadline in ctx, half a
+// minute is the bound.
 func (h *Host) Write(ctx context.Context, p grid.PartitionID, op []byte, wait time.Duration) ([]byte, error) {
 	seq := h.calls.begin()
 	defer h.calls.end(seq)
@@ -43,6 +46,9 @@ func (h *Host) invoke(ctx context.Context, p grid.PartitionID, c invocation) ([]
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+		if closed(h.lone.happened()) {
+			return nil, c.gaveUp(errCutOff)
+		}
 		s, changed := h.cfg.View.View()
 		c.prepare(h.calls.low(), time.Now())
 		reply, err := h.invokeOnce(ctx, s, p, c.call)
@@ -55,6 +61,7 @@ func (h *Host) invoke(ctx context.Context, p grid.PartitionID, c invocation) ([]
 		select {
 		case <-changed:
 		case <-time.After(wait):
+		case <-h.lone.happened():
 		case <-ctx.Done():
 			return nil, c.gaveUp(err)
 		}
@@ -119,7 +126,8 @@ func (h *Host) invokeOnce(ctx context.Context, s *grid.State, p grid.PartitionID
 	}
 }
 
-// request asks another member and waits. If ctx ends first, the outcome is unknown.
+// request asks another member and waits. The outcome is unknown if ctx ends first, or if the member is removed: nothing may come from one that
+// was paused or cut off, not even the end of the connection.
 func (h *Host) request(ctx context.Context, to grid.MemberID, kind wire.Kind, body []byte) ([]byte, error) {
 	type answer struct {
 		reply []byte
@@ -127,11 +135,20 @@ func (h *Host) request(ctx context.Context, to grid.MemberID, kind wire.Kind, bo
 	}
 	ch := make(chan answer, 1)
 	h.cfg.Caller.Request(to, kind, body, func(b []byte, err error) { ch <- answer{b, err} })
-	select {
-	case a := <-ch:
-		return a.reply, a.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %s", grid.ErrIndeterminate, callBudgetMsg)
+	for {
+		s, changed := h.cfg.View.View()
+		if _, ok := s.Member(to); !ok {
+			return nil, fmt.Errorf("%w: member %s, which was asked, is not a member any more", grid.ErrIndeterminate, to)
+		}
+		select {
+		case a := <-ch:
+			return a.reply, a.err
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %s", grid.ErrIndeterminate, callBudgetMsg)
+		case <-h.lone.happened():
+			return nil, fmt.Errorf("%w: %v", grid.ErrIndeterminate, errCutOff)
+		}
 	}
 }
 
@@ -149,6 +166,9 @@ func (h *Host) InvokeAll(ctx context.Context, op []byte, each func(p grid.Partit
 		left[grid.PartitionID(i)] = true
 	}
 	for wait := retryFirst; ; {
+		if closed(h.lone.happened()) {
+			return errCutOff
+		}
 		s, changed := h.cfg.View.View()
 		done, err := h.askOnce(ctx, s, left, op, each)
 		if err != nil {
@@ -164,6 +184,7 @@ func (h *Host) InvokeAll(ctx context.Context, op []byte, each func(p grid.Partit
 		select {
 		case <-changed:
 		case <-time.After(wait):
+		case <-h.lone.happened():
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %d partitions did not answer", grid.ErrNotReady, len(left))
 		}
@@ -174,6 +195,7 @@ func (h *Host) InvokeAll(ctx context.Context, op []byte, each func(p grid.Partit
 // askOnce asks each primary once for the partitions that are left, and takes those that answered off the list.
 func (h *Host) askOnce(ctx context.Context, s *grid.State, left map[grid.PartitionID]bool, op []byte, each func(grid.PartitionID, []byte) error) (int, error) {
 	type result struct {
+		from    grid.MemberID
 		replies []manyReply
 		err     error
 	}
@@ -187,13 +209,13 @@ func (h *Host) askOnce(ctx context.Context, s *grid.State, left map[grid.Partiti
 	for m, list := range by {
 		msg := invokeManyMsg{Partitions: list, Op: op}
 		if m == h.cfg.Self {
-			if !h.tasks.start(func() { results <- result{replies: h.many(ctx, msg)} }) {
+			if !h.tasks.start(func() { results <- result{from: m, replies: h.many(ctx, msg)} }) {
 				return 0, grid.ErrClosed
 			}
 			continue
 		}
 		h.cfg.Caller.Request(m, wire.InvokeMany, encode(msg), func(b []byte, err error) {
-			var res result
+			res := result{from: m}
 			if res.err = err; err == nil {
 				res.replies, res.err = decode[[]manyReply](b)
 			}
@@ -201,9 +223,18 @@ func (h *Host) askOnce(ctx context.Context, s *grid.State, left map[grid.Partiti
 		})
 	}
 	done := 0
-	for range by {
+	for len(by) > 0 {
+		s, changed := h.cfg.View.View()
+		maps.DeleteFunc(by, func(m grid.MemberID, _ []grid.PartitionID) bool { // see request
+			_, ok := s.Member(m)
+			return !ok
+		})
+		if len(by) == 0 {
+			break
+		}
 		select {
 		case res := <-results:
+			delete(by, res.from)
 			n, err := take(res.replies, left, each)
 			if err != nil {
 				return done, err
@@ -212,6 +243,9 @@ func (h *Host) askOnce(ctx context.Context, s *grid.State, left map[grid.Partiti
 			if res.err != nil && errors.Is(res.err, grid.ErrBadMessage) {
 				return done, res.err
 			}
+		case <-changed:
+		case <-h.lone.happened():
+			return done, errCutOff
 		case <-ctx.Done():
 			return done, fmt.Errorf("%w: %d partitions did not answer", grid.ErrNotReady, len(left))
 		}

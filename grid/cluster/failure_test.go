@@ -85,6 +85,46 @@ func TestMasterCrash_AnotherTakesOver(t *testing.T) {
 	}
 }
 
+// TestMasterSilent_TakenForDeadBeforeTheNextIsElected: whoever becomes master after gossip has noticed a death must not wait for another sign of
+// it. The election is late here, so that the order of the two is sure.
+func TestMasterSilent_TakenForDeadBeforeTheNextIsElected(t *testing.T) {
+	t.Parallel()
+	late := 0
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, seed)
+			hosts := hostNames[:3]
+			w.startAll(hosts, func(c *Config) {
+				c.Seeds, c.Expect = seedsOf(hosts...), 3
+				c.RaftHeartbeat, c.RaftElection, c.SessionTimeout = 1800*time.Millisecond, 1800*time.Millisecond, 30*time.Second
+			})
+			w.awaitAgreed(3, 30*time.Second)
+			w.await("voters", 5*time.Second, func() bool { return w.settled(3) })
+			old := w.master()
+			others := w.others(old)
+			w.net.Isolate(old.host)
+			cut := time.Now()
+			w.await("a new master", 20*time.Second, func() bool {
+				id, _, ok := others[0].Master()
+				return ok && id != old.Self().ID
+			})
+			elected := time.Since(cut)
+			if !others[0].gossip.Load().buried(old.Self().ID) {
+				return // the election came first
+			}
+			late++
+			took := w.await("a member less", 20*time.Second, func() bool { s, _ := others[0].View(); return len(s.Members) == 2 })
+			t.Logf("seed %d: elected after %v, removed after %v more", seed, elected, took)
+			if took > time.Second {
+				t.Errorf("seed %d: the member that is gone was removed only %v after the election", seed, took)
+			}
+		})
+	}
+	if late == 0 {
+		t.Error("no election came after gossip's word")
+	}
+}
+
 func TestTwoMembers_OnlyTheVotersDeathStopsTheCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := formedWorld(t, 3, 2)

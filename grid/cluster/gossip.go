@@ -24,7 +24,13 @@ type gossip struct {
 	net  *gossipNet
 	stop context.CancelFunc
 	done sync.WaitGroup
+
+	mu   sync.Mutex             // guards dead; never held across a call
+	dead map[grid.MemberID]bool // whom gossip has taken for dead and not seen since
 }
+
+// maxDead bounds the list of the dead. It is of hints only, so it may be lost.
+const maxDead = 1024
 
 // gossipMeta is what a member says about itself in gossip. It has to fit into memberlist.MetaMaxSize.
 type gossipMeta struct {
@@ -36,7 +42,7 @@ type gossipMeta struct {
 // startGossip starts memberlist, and a goroutine that keeps it in touch with the members.
 func (c *Cluster) startGossip() (*gossip, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	g := &gossip{c: c, stop: cancel}
+	g := &gossip{c: c, stop: cancel, dead: map[grid.MemberID]bool{}}
 	g.net = newGossipNet(c.t, g)
 	conf := memberlist.DefaultLANConfig()
 	conf.Name = string(c.self.ID)
@@ -151,6 +157,9 @@ func (g *gossip) NotifyAlive(n *memberlist.Node) error {
 
 // NotifyJoin is called by memberlist, under its lock, so it must not block.
 func (g *gossip) NotifyJoin(n *memberlist.Node) {
+	g.mu.Lock()
+	delete(g.dead, grid.MemberID(n.Name))
+	g.mu.Unlock()
 	var meta gossipMeta
 	if pack.Unmarshal(n.Meta, &meta) == nil && n.Name != string(g.c.self.ID) {
 		g.c.form.learn(meta.Address)
@@ -160,7 +169,26 @@ func (g *gossip) NotifyJoin(n *memberlist.Node) {
 // NotifyLeave is called by memberlist, under its lock, so it must not block.
 func (g *gossip) NotifyLeave(n *memberlist.Node) {
 	g.net.unlearn(n.Name)
-	g.c.hint(grid.MemberID(n.Name), "gossip takes it for dead")
+	id := grid.MemberID(n.Name)
+	g.mu.Lock()
+	if len(g.dead) >= maxDead {
+		clear(g.dead)
+	}
+	g.dead[id] = true
+	g.mu.Unlock()
+	g.c.hint(id, takenForDead)
+}
+
+const takenForDead = "gossip takes it for dead"
+
+// buried reports whether gossip took a member for dead and has not seen it since. On nil it reports false.
+func (g *gossip) buried(id grid.MemberID) bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.dead[id]
 }
 
 // NotifyUpdate is not used.

@@ -105,7 +105,9 @@ func (c *Cluster) rule(ctx context.Context, r *raft.Raft) error {
 	c.reign.Store(m)
 	defer m.resign()
 	for _, x := range s.Members { // who died before this one was master has left nobody else to notice
-		c.probe(x.ID)
+		if c.probe(x.ID); c.gossip.Load().buried(x.ID) {
+			m.ledger.hint(x.ID, takenForDead)
+		}
 	}
 	var failure error
 	if c.cfg.OnMaster != nil {

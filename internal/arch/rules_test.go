@@ -29,13 +29,15 @@ var graph = []rule{
 	{"internal/arch", nil, "it reads the source and imports none of it"},
 	{"e2e", nil, "it sees the program as a user does: from outside"},
 	{"e2e/soak", nil, "it sees the program as a user does: from outside"},
+	{"e2e/failover", nil, "it sees the program as a user does: from outside"},
+	{"e2e/clients", nil, "it sees the program as a client does: from outside"},
 }
 
 // testOnly are packages that only tests, and each other, may import.
 var testOnly = []string{"internal/memnet", "internal/gridtest", "engine/enginetest", "engine/connector/internal/connectortest", "e2e"}
 
 // outside are packages whose tests must keep to the graph, too.
-var outside = []string{"e2e", "e2e/soak", "internal/arch"}
+var outside = []string{"e2e", "e2e/clients", "e2e/failover", "e2e/soak", "internal/arch"}
 
 // placement says which of our packages may import a module that is not ours. In tests any may.
 type placement struct {
