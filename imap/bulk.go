@@ -67,7 +67,9 @@ func (x *execution) bulk(o op) (any, error) {
 			}
 		}
 		for _, p := range b.Put {
-			x.put(ref{Map: o.Map, Key: p.Key}, p.Value, p.TTL, p.Idle)
+			k := ref{Map: o.Map, Key: p.Key}
+			x.look(k)
+			x.put(k, p.Value, p.TTL, p.Idle)
 		}
 		return len(b.Put), nil
 	}

@@ -40,6 +40,7 @@ type MapConfig struct {
 	Eviction      Eviction      // empty: EvictNone
 	MaxSize       int           // 0: no bound
 	MaxSizePolicy SizePolicy    // empty: PerNode
+	Indexes       []IndexConfig // beside those that are added later
 }
 
 // Validate returns what is wrong, naming the option, or nil.
@@ -59,6 +60,16 @@ func (c MapConfig) Validate() error {
 		return fmt.Errorf("max-size: %d needs an eviction other than NONE", c.MaxSize)
 	case c.MaxSize == 0 && c.evicts():
 		return fmt.Errorf("eviction: %s needs a max-size", c.Eviction)
+	case len(c.Indexes) > MaxIndexes:
+		return fmt.Errorf("indexes: there may be %d, not %d", MaxIndexes, len(c.Indexes))
+	}
+	for i, ix := range c.Indexes {
+		if err := ix.Validate(); err != nil {
+			return fmt.Errorf("indexes: %w", err)
+		}
+		if slices.ContainsFunc(c.Indexes[:i], func(o IndexConfig) bool { return o.Key() == ix.Key() }) {
+			return fmt.Errorf("indexes: %s is given twice", ix.Key())
+		}
 	}
 	return nil
 }

@@ -92,7 +92,8 @@ func (x *execution) write(o op) (any, error) {
 	return writeReply{Applied: true, Version: x.version, Found: old}, nil
 }
 
-// put gives an entry a value, with the map's defaults where nothing was asked for: also over an entry that had times of its own.
+// put gives an entry a value, with the map's defaults where nothing was asked for: also over an entry that had times of its own. The entry
+// was looked at before, so that one that has expired goes as such.
 func (x *execution) put(k ref, value []byte, ttl, idle time.Duration) {
 	cfg := x.s.home.table.find(k.Map)
 	x.changes = append(x.changes, change{
@@ -154,7 +155,9 @@ func (x *execution) txn(t *txn) (any, error) {
 		}
 	}
 	for _, p := range t.Put {
-		x.put(ref{Map: p.Map, Key: p.Key}, p.Value, p.TTL, p.Idle)
+		k := ref{Map: p.Map, Key: p.Key}
+		x.look(k)
+		x.put(k, p.Value, p.TTL, p.Idle)
 	}
 	return writeReply{Applied: true, Version: x.version}, nil
 }
@@ -207,12 +210,15 @@ func (x *execution) scan(o op) scanReply {
 	return rep
 }
 
-// effect is what there is to apply: the changes, and the removal of what was found expired and is not written anew.
+// effect is what there is to apply: the changes, and the removal of what was found expired and is not written anew. What is written in its
+// place says so.
 func (x *execution) effect() []byte {
 	for _, k := range x.purged {
-		again := slices.ContainsFunc(x.changes, func(c change) bool { return c.Map == k.Map && bytes.Equal(c.Key, k.Key) })
-		if !again {
+		i := slices.IndexFunc(x.changes, func(c change) bool { return c.Map == k.Map && bytes.Equal(c.Key, k.Key) })
+		if i < 0 {
 			x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Remove: true, Cause: causeExpired})
+		} else {
+			x.changes[i].Cause = causeExpired
 		}
 	}
 	if len(x.changes) == 0 {

@@ -32,8 +32,9 @@ const scanPage = 512 << 10
 
 // Grid gives access to the maps. Its methods may be called at once. Errors are those of package grid: test them with grid.KindOf.
 type Grid struct {
-	inv  Invoker
-	self grid.MemberID
+	inv      Invoker
+	self     grid.MemberID
+	registry *Registry // nil: no listeners
 }
 
 // New returns a Grid on top of an invoker. It can take no locks.

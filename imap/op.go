@@ -46,6 +46,7 @@ type op struct {
 	Fence uint64  // of writes: the token of the lock that the key must be under; 0: any
 	Lock  *lockOp // opLock
 	Proc  *procOp // opProcess
+	Ask   *ask    // see op_query.go
 }
 
 // bulk names several entries of one map: by their keys, or what to put.
@@ -141,7 +142,7 @@ type change struct {
 	TTL    time.Duration // from the moment of applying; 0: no end
 	Idle   time.Duration // how long it may go unread; 0: no end
 	Kind   changeKind
-	Cause  cause         // of Remove and changeSweep
+	Cause  cause         // of Remove and changeSweep; of a put: causeExpired if what was there before had expired
 	Age    time.Duration // changeAccess
 	Keep   [][]byte      // changeSweep
 	Lock   *lockState    // changeLock

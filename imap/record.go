@@ -154,10 +154,12 @@ type recordMap struct {
 	timed   int // records with a timer
 	cfg     *MapConfig
 	tally   *tally
+	indexes *indexSet
 }
 
 func (m *recordMap) put(key string, r *record) {
 	m.records[key] = r
+	m.indexes.add(key, r)
 	m.peak = max(m.peak, len(m.records))
 	c := cost(key, r)
 	m.bytes += c
@@ -180,6 +182,7 @@ func (m *recordMap) forget(key string) *record {
 		m.timed--
 	}
 	delete(m.records, key)
+	m.indexes.remove(key, old)
 	return old
 }
 

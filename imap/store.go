@@ -36,6 +36,9 @@ type Store struct {
 	touches  []*timer // entries that were read; backups are to be told
 	toldAt   moment
 	lockedAt moment // when locks were looked at
+
+	registry *Registry // nil: no indexes, no listeners
+	capture  capture
 }
 
 // NewStore returns an empty store without configs. seqOf maps a version to its sequence number in the partition.
@@ -102,6 +105,10 @@ func (x *execution) decide(o op) (any, error) {
 		return x.lock(o)
 	case opProcess:
 		return x.process(o)
+	case opQuery, opAggregate, opRemoveWhere:
+		return x.ask(o)
+	case opAttend:
+		return x.attend(), nil
 	}
 	return nil, fmt.Errorf("%w: operation %d", grid.ErrBadMessage, o.Kind)
 }
@@ -113,8 +120,10 @@ func (s *Store) Apply(raw []byte, version uint64, at time.Time) (woken []string,
 		return nil, err
 	}
 	now := s.at(at)
+	s.capture.begin(s.registry, s.seqOf(version))
 	for i := range e.Changes {
 		c := e.Changes[i].change()
+		s.note(i, &c, version)
 		s.apply(&c, version, now)
 	}
 	woken, s.woken = s.woken, nil

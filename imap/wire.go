@@ -31,15 +31,16 @@ type moreOp struct {
 	Fence   uint64
 	Lock    *lockOp
 	Proc    *procOp
+	Ask     *ask
 }
 
 func (o *op) wire() wireOp {
 	w := wireOp{Kind: o.Kind, Map: o.Map, Key: o.Key, Write: o.Write, Txn: o.Txn, Keys: o.Keys, Limit: o.Limit, Via: string(o.Who.Via)}
 	if o.Bulk != nil || o.Bare || o.Sweep != 0 || o.Value != nil || o.Who.Session != "" || o.Who.Thread != 0 || o.Fence != 0 ||
-		o.Lock != nil || o.Proc != nil {
+		o.Lock != nil || o.Proc != nil || o.Ask != nil {
 		w.More = &moreOp{
 			Bulk: o.Bulk, Bare: o.Bare, Sweep: o.Sweep, Value: o.Value, Session: o.Who.Session, Thread: o.Who.Thread, Fence: o.Fence,
-			Lock: o.Lock, Proc: o.Proc,
+			Lock: o.Lock, Proc: o.Proc, Ask: o.Ask,
 		}
 	}
 	return w
@@ -54,7 +55,8 @@ func decodeOp(raw []byte) (op, error) {
 	o := op{Kind: w.Kind, Map: w.Map, Key: w.Key, Write: w.Write, Txn: w.Txn, Keys: w.Keys, Limit: w.Limit}
 	o.Who.Via = grid.MemberID(w.Via)
 	if m := w.More; m != nil {
-		o.Bulk, o.Bare, o.Sweep, o.Value, o.Fence, o.Lock, o.Proc = m.Bulk, m.Bare, m.Sweep, m.Value, m.Fence, m.Lock, m.Proc
+		o.Bulk, o.Bare, o.Sweep, o.Value, o.Fence = m.Bulk, m.Bare, m.Sweep, m.Value, m.Fence
+		o.Lock, o.Proc, o.Ask = m.Lock, m.Proc, m.Ask
 		o.Who.Session, o.Who.Thread = m.Session, m.Thread
 	}
 	if o.Who.Session == "" {

@@ -47,6 +47,7 @@ type life struct {
 	host      *partition.Host
 	home      *imap.Home
 	maps      *imap.Grid
+	registry  *imap.Registry
 	engine    *engine.Service
 	http      *rest.Server
 	clients   *clientproto.Server
@@ -87,11 +88,12 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 		return nil, err
 	}
 	l.home = newHome(n.cfg, l.cluster.View)
+	l.registry = imap.NewRegistry(self, registryMembers{l}).WithConfigs(n.cfg.Maps)
 	l.host = partition.NewHost(partition.Config{
 		Self: self, View: l.cluster, Proposer: l.cluster, Caller: l.transport, Leased: l.cluster.LeaseValid,
 		NewStore: l.newStore, Logger: l.component("partition"),
 	})
-	l.maps = imap.NewAt(guarded{l.host, l.cluster.Quorum}, self)
+	l.maps = imap.NewAt(guarded{l.host, l.cluster.Quorum}, self).WithRegistry(l.registry)
 	if err = l.newEngine(); err != nil {
 		return nil, err
 	}
@@ -189,8 +191,10 @@ func newHome(cfg Config, view func() (*grid.State, <-chan struct{})) *imap.Home 
 	})
 }
 
-func (l *life) newStore(grid.PartitionID) partition.Store {
-	return store{l.home.NewStore(func(v uint64) uint64 { return partition.Version(v).Seq() })}
+func (l *life) newStore(p grid.PartitionID) partition.Store {
+	s := store{l.home.NewStore(func(v uint64) uint64 { return partition.Version(v).Seq() })}
+	s.Attach(p, l.registry)
+	return s
 }
 
 // store joins imap's store and the partition's idea of one.
@@ -226,6 +230,7 @@ var ErrCrash = errors.New("crash")
 func (l *life) run(ctx context.Context) error {
 	l.transport.Handle(wire.EngineCall, l.serveEngine)
 	l.transport.Handle(wire.SystemInfo, l.serveSystemInfo)
+	l.transport.Handle(wire.Registry, l.serveRegistry)
 	l.host.Register(registrar{l.transport})
 	base := context.WithoutCancel(ctx)
 	all, stopAll := context.WithCancelCause(base)
@@ -235,10 +240,11 @@ func (l *life) run(ctx context.Context) error {
 	net := begin(base, "transport", l.transport.Run)
 	clu := begin(base, "cluster", l.cluster.Run)
 	host := begin(base, "partitions", l.host.Run)
+	reg := begin(base, "registry", l.registry.Run)
 	eng := begin(base, "engine", l.engine.Run)
 	door := begin(base, "rest", l.http.Run)
 	clients := begin(base, "clients", l.clients.Run)
-	parts := []*part{door, clients, eng, host, clu, net}
+	parts := []*part{door, clients, eng, reg, host, clu, net}
 
 	ready := begin(base, "ready", l.awaitReady)
 	var err error

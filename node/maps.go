@@ -9,6 +9,7 @@ import (
 
 	"gridnode/engine"
 	"gridnode/imap"
+	"gridnode/imap/query"
 	"gridnode/rest"
 )
 
@@ -121,6 +122,31 @@ func (m restMaps) List(ctx context.Context) ([]rest.MapInfo, error) {
 	}
 	slices.SortFunc(out, func(a, b rest.MapInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
+}
+
+func (m restMaps) Find(ctx context.Context, mapName string, f rest.Find) (list []rest.Entry, next string, err error) {
+	where := query.True()
+	if f.Where != "" {
+		if where, err = query.Parse(f.Where); err != nil {
+			return nil, "", err
+		}
+	}
+	after, err := imap.ParseCursor(f.After)
+	if err != nil {
+		return nil, "", err
+	}
+	entries, c, err := m.grid.Map(mapName).EntriesWhere(ctx, where, imap.Page{Limit: f.Limit, Bytes: f.Bytes, After: after})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, e := range entries {
+		v, err := restValue(e)
+		if err != nil {
+			return nil, "", err
+		}
+		list = append(list, rest.Entry{Key: e.Key.Show(), Value: v})
+	}
+	return list, c.String(), nil
 }
 
 var errEnough = errors.New("enough")

@@ -160,7 +160,10 @@ func (r *replica) advance() {
 			c = p.acked
 		}
 	}
-	r.committed = max(r.committed, c)
+	if c > r.committed {
+		r.committed = c
+		r.tell()
+	}
 	n := 0
 	for n < len(r.waiters) && r.waiters[n].seq <= r.committed {
 		n++
@@ -173,6 +176,13 @@ func (r *replica) advance() {
 		r.waiters = append(r.waiters[:0], r.waiters[n:]...)
 	}
 	r.drainStep()
+}
+
+// tell lets the store know what is committed.
+func (r *replica) tell() {
+	if w, ok := r.store.(Watcher); ok {
+		w.Committed(r.committed, r.born, r.reign)
+	}
 }
 
 // ack takes a backup's acknowledgement. Only those of this reign's epochs count.

@@ -45,7 +45,8 @@ func (c *counter) Snapshot(int, time.Time) [][]byte {
 // staged restores in two pieces.
 type staged struct {
 	counter
-	buf []byte
+	buf  []byte
+	show func(n uint64)
 }
 
 func (c *staged) Restore(piece []byte, _ time.Time) error {
@@ -137,7 +138,7 @@ func (m *simMember) isMember(id grid.MemberID) bool {
 	_, ok := m.s.log[m.learned].Member(id)
 	return ok
 }
-func (m *simMember) newStore() Store { return &staged{} }
+func (m *simMember) newStore() Store { return &staged{show: m.s.committed} }
 func (m *simMember) event(name string, _ grid.PartitionID, e grid.Epoch, args ...any) {
 	m.s.note("%s: %s e%d %v", m.id, name, e, args)
 }

@@ -23,6 +23,13 @@ type Store interface {
 	Restore(piece []byte, now time.Time) error
 }
 
+// Watcher is a [Store] that is told what is committed. It is called on the primary alone, under the replica's lock and never twice for the
+// same: when a reign begins to serve, with all that the replica holds, and whenever more has been committed. The store holds effects beyond
+// upTo, perhaps, which may yet be undone.
+type Watcher interface {
+	Committed(upTo uint64, born, reign grid.Epoch)
+}
+
 // Outcome is what [Store.Execute] decided.
 type Outcome struct {
 	Reply  []byte

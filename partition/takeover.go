@@ -54,6 +54,7 @@ func (r *replica) takeoverStep(now time.Time) {
 	}
 	r.phase = serving
 	r.committed = r.seq()
+	r.tell()
 	r.need = nil
 	for m, p := range r.peers {
 		if !r.row.InSync(m) {

@@ -37,6 +37,16 @@ type Maps interface {
 	List(ctx context.Context) ([]MapInfo, error)
 	// Entries returns up to limit entries, in no particular order.
 	Entries(ctx context.Context, mapName string, limit int) ([]Entry, error)
+	// Find returns up to limit entries for which the where text holds, fewer once they have that many bytes, in an order that stays. next is
+	// what after is to be for those that follow; empty: none do. An empty after is the beginning. A where text or an after that is wrong is an
+	// error of kind Definite that says how, and at which position.
+	Find(ctx context.Context, mapName string, q Find) (list []Entry, next string, err error)
+}
+
+// Find is what [Maps.Find] looks for.
+type Find struct {
+	Where, After string
+	Limit, Bytes int
 }
 
 // Value is a value as HTTP carries it.

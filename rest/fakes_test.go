@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -196,6 +197,24 @@ func (f *fakeMaps) Entries(_ context.Context, mapName string, limit int) (out []
 	}
 	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
 	return out[:min(limit, len(out))], f.err
+}
+
+// Find finds the entries whose body is the where text, or refuses one that begins with an exclamation mark.
+func (f *fakeMaps) Find(ctx context.Context, mapName string, q Find) (out []Entry, next string, err error) {
+	if strings.HasPrefix(q.Where, "!") {
+		return nil, "", fmt.Errorf("%w: where, position 1", grid.ErrBadRequest)
+	}
+	all, err := f.Entries(ctx, mapName, MaxEntries)
+	for _, e := range all {
+		switch {
+		case e.Key <= q.After || q.Where != "" && string(e.Value.Body) != q.Where:
+		case len(out) == q.Limit:
+			return out, out[len(out)-1].Key, err
+		default:
+			out = append(out, e)
+		}
+	}
+	return out, "", err
 }
 
 // fakeGrid is a cluster of three, of which m3 never answers.

@@ -132,6 +132,9 @@ func (s *Server) mapEntries(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if q.given("where") || q.given("after") {
+		return s.findEntries(w, r, name, q, limit)
+	}
 	entries, err := s.cfg.Maps.Entries(r.Context(), name, limit+1) // one more tells whether there are more
 	if err != nil {
 		return err
@@ -144,6 +147,35 @@ func (s *Server) mapEntries(w http.ResponseWriter, r *http.Request) error {
 		shapes = append(shapes, entryShapeOf(e))
 	}
 	s.answer(w, r, http.StatusOK, map[string]any{"map": name, "entries": shapes, "more": len(shapes) < len(entries)})
+	return nil
+}
+
+// findEntries lists the entries for which a where text holds, page by page.
+func (s *Server) findEntries(w http.ResponseWriter, r *http.Request, name string, q query, limit int) error {
+	find := Find{Limit: limit, Bytes: maxListBytes}
+	var err error
+	if find.Where, err = q.get("where"); err != nil {
+		return err
+	}
+	if find.Where == "" && q.given("where") {
+		return badRequest("query parameter where is empty")
+	}
+	if find.After, err = q.get("after"); err != nil {
+		return err
+	}
+	entries, next, err := s.cfg.Maps.Find(r.Context(), name, find)
+	if err != nil {
+		return err
+	}
+	shapes := make([]entryShape, 0, len(entries))
+	for _, e := range entries {
+		shapes = append(shapes, entryShapeOf(e))
+	}
+	out := map[string]any{"map": name, "entries": shapes, "more": next != ""}
+	if next != "" {
+		out["next"] = next
+	}
+	s.answer(w, r, http.StatusOK, out)
 	return nil
 }
 

@@ -33,6 +33,7 @@ var mapOptions = []mapOption{
 		c.MaxSizePolicy = node.SizePolicy(strings.ToUpper(v))
 		return nil
 	}},
+	{indexesOption, func(c *node.MapConfig, v string) (err error) { c.Indexes, err = parseIndexes(v); return err }},
 	{"backup-count", func(*node.MapConfig, string) error {
 		return fmt.Errorf("all maps have as many backups: set backup-count for the cluster, beside maps")
 	}},

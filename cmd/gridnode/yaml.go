@@ -105,7 +105,11 @@ func mapText(name string, options ast.MapNode) (string, error) {
 	var items []string
 	for entries := options.MapRange(); entries.Next(); {
 		option := entries.Key().GetToken().Value
-		text, err := yamlText(entries.Value(), true)
+		toText := yamlText
+		if list, ok := entries.Value().(*ast.SequenceNode); ok && option == indexesOption {
+			toText = func(ast.Node, bool) (string, error) { return indexesText(list) }
+		}
+		text, err := toText(entries.Value(), true)
 		if err == nil && strings.ContainsAny(text, ",;") {
 			err = fmt.Errorf("%q holds a comma or semicolon", text)
 		}

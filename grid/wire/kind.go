@@ -41,6 +41,7 @@ const (
 const (
 	EngineCall Kind = 64 + iota // carries the job engine's calls
 	SystemInfo                  // how are your process and machine?
+	Registry                    // carries what members tell each other of map listeners and indexes, and events
 )
 
 func (k Kind) String() string {
@@ -54,7 +55,7 @@ var kindNames = map[Kind]string{
 	Handshake: "handshake", Ping: "ping", Hello: "hello", Join: "join", Heartbeat: "heartbeat", Confirm: "confirm", Propose: "propose",
 	Leave: "leave", Invoke: "invoke", InvokeMany: "invoke many", Effects: "effects", Ack: "ack", Missing: "missing", Seal: "seal",
 	Sealed: "sealed", Snapshot: "snapshot", Copied: "copied", Instruct: "instruct", EngineCall: "engine call",
-	SystemInfo: "system info", RecoverAsk: "recover ask", RecoverDo: "recover do",
+	SystemInfo: "system info", Registry: "registry", RecoverAsk: "recover ask", RecoverDo: "recover do",
 }
 
 // Flag says which part of an exchange a frame is.

@@ -119,6 +119,9 @@ func (a *attribute) first(r *Record) (v Value) {
 }
 
 func walk(n node, steps []step, fn func(Value) bool) bool {
+	if r, ok := n.(rawJSON); ok {
+		return walkJSON(r, steps, fn)
+	}
 	if len(steps) == 0 {
 		return fn(leaf(n))
 	}

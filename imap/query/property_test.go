@@ -331,3 +331,50 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestProperty_WalkedJSON holds what walking a JSON text gives against what decoding it gives.
+func TestProperty_WalkedJSON(t *testing.T) {
+	var text func(depth int) *rapid.Generator[string]
+	gap := rapid.SampledFrom([]string{"", "", " ", "\n\t"})
+	name := rapid.SampledFrom([]string{`"a"`, `"b"`, `"\u0061"`, `"é"`, `"a\"b"`, `"{[,"`, `"\\"`})
+	text = func(depth int) *rapid.Generator[string] {
+		return rapid.Custom(func(t *rapid.T) string {
+			g := func() string { return gap.Draw(t, "gap") }
+			kind := rapid.IntRange(0, 3).Draw(t, "kind")
+			if depth == 0 || kind == 0 {
+				return rapid.OneOf(name, rapid.SampledFrom([]string{`1`, `-2.5e3`, `true`, `false`, `null`, `{}`, `[ ]`, `"]}"`})).Draw(t, "scalar")
+			}
+			var parts []string
+			for range rapid.IntRange(0, 3).Draw(t, "n") {
+				v := g() + text(depth-1).Draw(t, "value") + g()
+				if kind > 1 {
+					v = g() + name.Draw(t, "name") + g() + ":" + v
+				}
+				parts = append(parts, v)
+			}
+			if kind > 1 {
+				return "{" + g() + strings.Join(parts, ",") + "}"
+			}
+			return "[" + g() + strings.Join(parts, ",") + "]"
+		})
+	}
+	paths := []string{"this", "a", "b", "é", "a.b", "a.a.b", "this[0]", "this[any]", "a[any]", "a[1].b", "this[any].a", "this[any][any]", "b[any].a[0]", `a"b`, `\`}
+	rapid.Check(t, func(t *rapid.T) {
+		doc := []byte(gap.Draw(t, "before") + text(3).Draw(t, "text") + gap.Draw(t, "after"))
+		if rapid.IntRange(0, 9).Draw(t, "cut") == 0 {
+			doc = doc[:len(doc)/2]
+		}
+		for _, p := range paths {
+			a, err := parsePath(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want, got []Value
+			walk(decodeJSON(doc), a.steps, func(v Value) bool { want = append(want, v); return false })
+			walk(readJSON(doc), a.steps, func(v Value) bool { got = append(got, v); return false })
+			if !slices.Equal(want, got) {
+				t.Fatalf("%s of %s: %v, want %v", p, doc, got, want)
+			}
+		}
+	})
+}

@@ -36,7 +36,7 @@ const (
 	typeRaw        int32 = 0x67726432
 )
 
-// node is a decoded value: nil, Value, string, bool, json.Number, []node or map[string]node.
+// node is a decoded value: nil, Value, string, bool, json.Number, rawJSON, []node or map[string]node.
 type node = any
 
 // Record is an entry to be asked. It reads key and value when they are first asked for, once. It is not safe for use by several goroutines.
@@ -95,7 +95,7 @@ func decode(data []byte) node {
 func textual(typ int32, body []byte) node {
 	switch {
 	case typ == typeJSON:
-		return decodeJSON(body)
+		return readJSON(body)
 	case typ == typeString && utf8.Valid(body):
 		return string(body)
 	}
@@ -106,7 +106,7 @@ func media(mediaType string, body []byte) node {
 	typ, _, err := mime.ParseMediaType(mediaType)
 	switch {
 	case err == nil && (typ == "application/json" || strings.HasSuffix(typ, "+json")):
-		return decodeJSON(body)
+		return readJSON(body)
 	case err == nil && strings.HasPrefix(typ, "text/") && utf8.Valid(body):
 		return string(body)
 	}
@@ -204,7 +204,7 @@ func stringList(p []byte) node {
 	return list
 }
 
-// decodeJSON reads a JSON text; nil if it is not exactly one.
+// decodeJSON reads a whole JSON text; nil if it is not exactly one.
 func decodeJSON(text []byte) node {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -229,6 +229,8 @@ func leaf(n node) Value {
 		return TextOf(n)
 	case bool:
 		return BoolOf(n)
+	case rawJSON:
+		return n.value()
 	case json.Number:
 		v, _ := numberOf(string(n))
 		return v

@@ -1,0 +1,362 @@
+package imap
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gridnode/grid"
+)
+
+// Members is how the members' registries reach each other.
+type Members interface {
+	// View is the newest agreed state that this member has applied, and a channel that is closed when it is superseded.
+	View() (*grid.State, <-chan struct{})
+	// Ask sends a message to another member's [Registry.Serve] and calls done once with the answer, from any goroutine. It does not block;
+	// without an answer done may be late, or never called.
+	Ask(to grid.MemberID, body []byte, done func([]byte, error))
+}
+
+// Pacing of a registry.
+const (
+	registryTick  = 50 * time.Millisecond
+	progressTicks = 4 // ticks between two reports of progress
+	announceAgain = time.Second
+	localRounds   = 16          // messages to a listener of this member before others get their turn
+	strangerFor   = time.Minute // how long registrations of somebody are kept who is not a member yet
+	maxNamedMaps  = 1 << 12
+)
+
+// announced is what this member knows: all registrations and indexes. It is never changed.
+type announced struct {
+	regs    map[regID]*registration
+	byMap   map[string][]*registration
+	indexes indexDefs
+}
+
+// announcement is what a member tells the others, whole each time: its own registrations, and all indexes that it knows of. A higher version
+// replaces a lower one; indexes are only ever added.
+type announcement struct {
+	Version uint64
+	Regs    []wireReg
+	Indexes []wireIndex
+}
+
+type wireIndex struct {
+	Map    string
+	Config IndexConfig
+}
+
+// registryMsg is a message between registries; one part of it is set.
+type registryMsg struct {
+	Announce *announcement
+	Events   *eventsMsg
+}
+
+// owner is another member's part.
+type owner struct {
+	version uint64
+	regs    map[uint64]*registration
+	member  bool // it has been seen as a member
+	since   time.Time
+}
+
+// told is how far another member knows this one's announcement.
+type told struct {
+	known, asked uint64
+	at           time.Time
+}
+
+// Registry is what a member knows of listeners and indexes, its own and others'. It tells the others of its own, the listeners of changes, and
+// forgets those of members that are gone.
+type Registry struct {
+	self    grid.MemberID
+	members Members
+	now     atomic.Pointer[announced]
+	wake    chan struct{} // one token: there is something to do
+	marks   marks
+
+	indexStep int   // entries that one query takes into indexes; set once
+	configs   table // of maps, for their indexes; set once
+
+	mu      sync.Mutex // guards what follows; never held while another lock is taken but an inbox's or outbox's
+	version uint64
+	next    uint64 // id of the next listener
+	own     map[uint64]*registration
+	inboxes map[uint64]*inbox
+	owners  map[grid.MemberID]*owner
+	told    map[grid.MemberID]*told
+	indexes indexDefs
+	changed chan struct{} // closed, and replaced, when a member has come to know more
+	ended   bool
+	wg      sync.WaitGroup // one for each inbox; wg.Go only under mu, while not ended
+}
+
+// NewRegistry returns a registry that knows nothing. It works while [Registry.Run] runs.
+func NewRegistry(self grid.MemberID, members Members) *Registry {
+	r := &Registry{
+		self: self, members: members, indexStep: examined, wake: make(chan struct{}, 1), own: map[uint64]*registration{}, inboxes: map[uint64]*inbox{},
+		owners: map[grid.MemberID]*owner{}, told: map[grid.MemberID]*told{}, changed: make(chan struct{}),
+	}
+	r.now.Store(&announced{})
+	return r
+}
+
+// WithRegistry makes listeners and indexes available. It returns g, and must be called before g is used.
+func (g *Grid) WithRegistry(r *Registry) *Grid {
+	g.registry = r
+	return g
+}
+
+// announced returns what is known; nil without a registry.
+func (r *Registry) announced() *announced {
+	if r == nil {
+		return nil
+	}
+	return r.now.Load()
+}
+
+// rebuild publishes what is known. It is called under mu.
+func (r *Registry) rebuild() {
+	a := &announced{regs: map[regID]*registration{}, byMap: map[string][]*registration{}, indexes: r.indexes}
+	add := func(regs map[uint64]*registration) {
+		for _, n := range slices.Sorted(maps.Keys(regs)) {
+			reg := regs[n]
+			a.regs[reg.id] = reg
+			a.byMap[reg.wire.Map] = append(a.byMap[reg.wire.Map], reg)
+		}
+	}
+	add(r.own)
+	for _, o := range r.owners {
+		add(o.regs)
+	}
+	old := r.now.Swap(a)
+	for id, reg := range old.regs {
+		if a.regs[id] == nil {
+			reg.out.close()
+		}
+	}
+	r.signal()
+}
+
+func (r *Registry) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// listen adds a listener of this member; the version is what the others have to know then.
+func (r *Registry) listen(reg *registration, queue int, fn func(Event)) (*inbox, uint64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return nil, 0, grid.ErrClosed
+	}
+	if len(r.own) == MaxListeners {
+		return nil, 0, fmt.Errorf("%w: this member has %d listeners already", grid.ErrTooLarge, MaxListeners)
+	}
+	r.next++
+	reg.id.n, reg.wire.N = r.next, r.next
+	in := newInbox(reg, queue, fn)
+	r.own[r.next], r.inboxes[r.next] = reg, in
+	if !reg.local {
+		r.version++
+	}
+	r.wg.Go(in.run)
+	r.rebuild()
+	return in, r.version, nil
+}
+
+func (r *Registry) unlisten(in *inbox) {
+	in.close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.own[in.reg.id.n] != in.reg {
+		return
+	}
+	delete(r.own, in.reg.id.n)
+	delete(r.inboxes, in.reg.id.n)
+	if !in.reg.local {
+		r.version++
+	}
+	r.rebuild()
+}
+
+// DefineIndexes adds indexes on every member; the others learn of them in time.
+func (r *Registry) DefineIndexes(mapName string, list ...IndexConfig) error {
+	_, err := r.addIndexes(mapName, list)
+	return err
+}
+
+func (r *Registry) addIndexes(name string, list []IndexConfig) (uint64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.version, r.addIndexesLocked(name, list)
+}
+
+func (r *Registry) addIndexesLocked(name string, list []IndexConfig) error {
+	before := len(r.indexes)
+	var had *indexDef
+	if had = r.indexes[name]; had == nil && before == maxNamedMaps {
+		return fmt.Errorf("%w: %d maps have indexes already", grid.ErrTooLarge, maxNamedMaps)
+	}
+	next := r.indexes
+	for _, cfg := range list {
+		var err error
+		if next, err = next.with(name, cfg); err != nil {
+			return err
+		}
+	}
+	if next[name] != had {
+		r.indexes = next
+		r.version++
+		r.rebuild()
+	}
+	return nil
+}
+
+// awaitKnown waits until every member knows that version of what this one announces.
+func (r *Registry) awaitKnown(ctx context.Context, version uint64) error {
+	for {
+		s, newer := r.members.View()
+		r.mu.Lock()
+		missing := ""
+		for _, m := range s.Members {
+			known := uint64(0)
+			if t := r.told[m.ID]; t != nil {
+				known = t.known
+			}
+			if m.ID != r.self && known < version {
+				missing = m.Name
+			}
+		}
+		changed := r.changed
+		r.mu.Unlock()
+		switch {
+		case !s.Formed():
+			missing = "this member: it has not joined"
+		case missing == "":
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-newer:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: not every member knows of it yet: %s", grid.ErrNotReady, missing)
+		}
+	}
+}
+
+// marks are how far the partitions have come whose primary this member is, or was.
+type marks struct {
+	mu    sync.Mutex // guards what follows; taken alone, or while a partition's lock is held
+	list  map[grid.PartitionID]attendReply
+	moved map[grid.PartitionID]bool
+}
+
+func (m *marks) set(p grid.PartitionID, born, seq uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.list == nil {
+		m.list, m.moved = map[grid.PartitionID]attendReply{}, map[grid.PartitionID]bool{}
+	}
+	m.list[p], m.moved[p] = attendReply{born, seq}, true
+}
+
+func (m *marks) at(p grid.PartitionID) (born, seq uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.list[p].Born, m.list[p].Seq
+}
+
+// takeMoved returns those that have moved since the last call.
+func (m *marks) takeMoved() map[grid.PartitionID]attendReply {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[grid.PartitionID]attendReply, len(m.moved))
+	for p := range m.moved {
+		out[p] = m.list[p]
+	}
+	clear(m.moved)
+	return out
+}
+
+// progress lets all listeners that have nothing waiting know how far partitions have come.
+func (r *Registry) progress() {
+	moved := r.marks.takeMoved()
+	for _, reg := range r.now.Load().regs {
+		for p, at := range moved {
+			reg.out.progress(p, at.Born, at.Seq)
+		}
+	}
+}
+
+// Serve takes another member's message. It does not block.
+func (r *Registry) Serve(from grid.MemberID, body []byte) ([]byte, error) {
+	m, err := decode[registryMsg](body)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Announce != nil:
+		return nil, r.learn(from, *m.Announce)
+	case m.Events != nil:
+		r.deliver(from, *m.Events)
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%w: a message of no kind", grid.ErrBadMessage)
+}
+
+// deliver hands events to the listener they are for; if it is gone, nobody misses them.
+func (r *Registry) deliver(from grid.MemberID, m eventsMsg) {
+	r.mu.Lock()
+	in := r.inboxes[m.Listener]
+	r.mu.Unlock()
+	if in != nil {
+		in.receive(from, m, time.Now())
+	}
+}
+
+// learn takes what another member announces. What cannot be understood of it is refused as a whole.
+func (r *Registry) learn(from grid.MemberID, a announcement) error {
+	if len(a.Regs) > MaxListeners || len(a.Indexes) > maxNamedMaps*MaxIndexes {
+		return fmt.Errorf("%w: an announcement of %d listeners and %d indexes", grid.ErrTooLarge, len(a.Regs), len(a.Indexes))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return grid.ErrClosed
+	}
+	o := r.owners[from]
+	if o == nil {
+		o = &owner{since: time.Now()}
+	}
+	if from == r.self || a.Version <= o.version {
+		return nil
+	}
+	regs := make(map[uint64]*registration, len(a.Regs))
+	for _, w := range a.Regs {
+		if reg := o.regs[w.N]; reg != nil {
+			regs[w.N] = reg // an id is never used twice
+			continue
+		}
+		reg, err := w.compile(from)
+		if err != nil {
+			return err
+		}
+		regs[w.N] = reg
+	}
+	for _, ix := range a.Indexes {
+		if err := r.addIndexesLocked(ix.Map, []IndexConfig{ix.Config}); err != nil {
+			return err
+		}
+	}
+	o.version, o.regs = a.Version, regs
+	r.owners[from] = o
+	r.rebuild()
+	return nil
+}
