@@ -16,15 +16,14 @@ import (
 const second = enginetest.Duration(time.Second)
 
 // wantCanceled waits for the end and checks that it is CANCELED for good: nothing works any more, nothing was put out, nothing is left.
-// Tasks that the state knows nothing of may take until strays: their workers look for themselves every 5 s.
-func (c *cluster) wantCanceled(ctx context.Context, id string, within, strays time.Duration) engine.JobView {
+func (c *cluster) wantCanceled(ctx context.Context, id string, within time.Duration) engine.JobView {
 	c.t.Helper()
 	began := time.Now()
 	v := c.waitFor(ctx, id, engine.JobCanceled)
 	if took := time.Since(began); took > within {
 		c.t.Errorf("job %s was canceled after %v, want within %v", id, took, within)
 	}
-	c.until("no task works", strays, func() bool { return c.Output.Working(id) == 0 })
+	c.until("no task works", time.Second, func() bool { return c.Output.Working(id) == 0 })
 	attempts := c.Output.Attempts(id)
 	c.wantRows(id, 0)
 	c.wantEmpty(ctx, 2*time.Minute)
@@ -63,10 +62,6 @@ func TestCancelInEveryState(t *testing.T) {
 		"all retries used up": {enginetest.Options{}, change(func(s *enginetest.Spec) {
 			s.Pipelines, s.FailAt, s.FailAttempts, s.FailPipeline, s.ClosePause, s.Retries = 2, 2, 9, 1, second, 1
 		}), status(engine.JobFailing), 3 * time.Second},
-		"without a state": {enginetest.Options{}, stream, func(ctx context.Context, c *cluster) {
-			c.waitFor(ctx, "60", engine.JobRunning)
-			c.remove(ctx, "60", engine.MapRunningJobState, engine.MapStateTimestamps)
-		}, 12 * time.Second},
 	} {
 		for _, kill := range []bool{false, true} {
 			how := map[bool]string{false: "", true: ", and the master dies"}[kill]
@@ -80,11 +75,7 @@ func TestCancelInEveryState(t *testing.T) {
 						c.Kill(c.Master())
 						limit += 2 * time.Second
 					}
-					strays := time.Second
-					if name == "without a state" {
-						strays = 6 * time.Second
-					}
-					c.wantCanceled(ctx, "60", limit, strays)
+					c.wantCanceled(ctx, "60", limit)
 					c.stop(ctx, "60") // what is asked for is so
 				})
 			})
@@ -130,6 +121,34 @@ func TestCancelPending(t *testing.T) {
 	})
 }
 
+// A stop that meets an accepted job without a state has it repaired, and then canceled, whether or not the master dies.
+func TestCancelWithoutAState(t *testing.T) {
+	for _, kill := range []bool{false, true} {
+		onGrid(t, fixed(1, engine.ScheduleWait), func(ctx context.Context, c *cluster) {
+			c.submit(ctx, "1", holder(2))
+			c.waitFor(ctx, "1", engine.JobRunning)
+			c.submit(ctx, "60", holder(2))
+			c.waitFor(ctx, "60", engine.JobPending)
+			c.remove(ctx, "60", engine.MapRunningJobState, engine.MapStateTimestamps)
+			began := time.Now()
+			c.stop(ctx, "60")
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("the stop was accepted after %v", took)
+			}
+			if kill {
+				c.Kill(c.Master())
+			}
+			c.waitFor(ctx, "60", engine.JobCanceled)
+			if n := c.Output.Attempts("60"); n != 0 {
+				t.Errorf("%d attempts", n)
+			}
+			c.stop(ctx, "1")
+			c.waitFor(ctx, "1", engine.JobCanceled)
+			c.wantEmpty(ctx, 2*time.Minute)
+		})
+	}
+}
+
 // C006: the stop was accepted, and the master dies before any worker heard of it. The tasks that go on meanwhile are stopped by the next master.
 func TestCancelIsCarriedOutByTheNextMaster(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
@@ -140,7 +159,7 @@ func TestCancelIsCarriedOutByTheNextMaster(t *testing.T) {
 			c.stop(ctx, "60")
 			time.Sleep(delay)
 			c.Kill(master)
-			c.wantCanceled(ctx, "60", 5*time.Second, time.Second)
+			c.wantCanceled(ctx, "60", 5*time.Second)
 		})
 	}
 }
