@@ -76,6 +76,9 @@ type sim struct {
 	pace [6]int     // weights of what may happen next; drawn anew for every run, so that runs differ in kind
 	bad  badVariant // what this run does wrong on purpose
 
+	ambush bool // members tend to die in the midst of sending to several others
+	jumble bool // messages may overtake, as those of a new connection may those of the old one
+
 	high    uint64              // highest value that any completed call has shown
 	acked   map[uint64]*simCall // by the value to which the counter was raised
 	calls   []*simCall
@@ -150,6 +153,7 @@ func (s *sim) note(format string, args ...any) {
 func newSim(seed uint64, members, replicas int) *sim {
 	s := &sim{rnd: rand.New(rand.NewPCG(seed, 7)), now: time.Now(), links: map[[2]int][]simMsg{}, acked: map[uint64]*simCall{}}
 	s.pace = [6]int{10 + s.rnd.IntN(50), 5 + s.rnd.IntN(30), 3 + s.rnd.IntN(30), 5 + s.rnd.IntN(20), 3 + s.rnd.IntN(20), 1 + s.rnd.IntN(8)}
+	s.ambush, s.jumble = s.rnd.IntN(3) == 0, s.rnd.IntN(4) == 0
 	s.state = &grid.State{}
 	s.commit(grid.Command{Form: &grid.Form{ClusterID: "c", Partitions: 1, Backups: replicas - 1, Expect: 1}})
 	var ids []grid.MemberID
@@ -284,12 +288,17 @@ func (s *sim) deliver() {
 		return
 	}
 	l := busy[s.rnd.IntN(len(busy))]
-	msg := s.links[l][0]
-	s.links[l] = s.links[l][1:]
+	at := 0
+	if s.jumble {
+		at = s.rnd.IntN(min(3, len(s.links[l])))
+	}
+	msg := s.links[l][at]
+	s.links[l] = slices.Delete(s.links[l], at, at+1)
 	to, from := s.members[l[1]], s.members[l[0]].id
 	if !to.alive {
 		return
 	}
+	defer s.mayStrike(s.members[l[0]], msg.kind)
 	switch r := to.r; msg.kind {
 	case wire.Effects:
 		r.effects(from, must[effectsMsg](msg.body), s.now)
@@ -308,6 +317,13 @@ func (s *sim) deliver() {
 		r.takePiece(from, must[copyMsg](msg.body), s.now)
 	case wire.Copied:
 		r.copied(from, must[copiedMsg](msg.body), s.now)
+	}
+}
+
+// mayStrike ends the sender of a message, in runs that are so minded: most likely between the pieces of a copy.
+func (s *sim) mayStrike(m *simMember, kind wire.Kind) {
+	if odds := map[wire.Kind]int{wire.Snapshot: 4, wire.Effects: 40}[kind]; s.ambush && odds > 0 && s.rnd.IntN(odds) == 0 {
+		s.kill(m)
 	}
 }
 
