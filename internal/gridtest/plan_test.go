@@ -36,19 +36,20 @@ type step struct {
 type action string
 
 const (
-	crash    action = "crash"     // its host comes back after lasts, as a new member
-	pause    action = "pause"     // as by SIGSTOP
-	isolate  action = "isolate"   // from all, both ways
-	deaf     action = "deaf"      // it hears nobody
-	mute     action = "mute"      // nobody hears it
-	bridge   action = "bridge"    // it and the backup do not see each other; the others see both
-	oneWay   action = "one way"   // it is not heard by the backup
-	slowIn   action = "slow in"   // what the master sends it is late
-	slowPair action = "slow pair" // what it sends the backup is late
-	slowNew  action = "slow new"  // what is sent to a host that joins is late
-	tableLag action = "table lag" // what raft sends it is held
-	join     action = "join"
-	leave    action = "leave" // as by SIGTERM
+	crash        action = "crash"          // its host comes back after lasts, as a new member
+	crashIfSpare action = "crash if spare" // unless it alone has some partition
+	pause        action = "pause"          // as by SIGSTOP
+	isolate      action = "isolate"        // from all, both ways
+	deaf         action = "deaf"           // it hears nobody
+	mute         action = "mute"           // nobody hears it
+	bridge       action = "bridge"         // it and the backup do not see each other; the others see both
+	oneWay       action = "one way"        // it is not heard by the backup
+	slowIn       action = "slow in"        // what the master sends it is late
+	slowPair     action = "slow pair"      // what it sends the backup is late
+	slowNew      action = "slow new"       // what is sent to a host that joins is late
+	tableLag     action = "table lag"      // what raft sends it is held
+	join         action = "join"
+	leave        action = "leave" // as by SIGTERM
 )
 
 // role says whom a step is about. The partition is that of a key of the registers, which differs from round to round.
@@ -59,6 +60,7 @@ const (
 	theBackup   role = "backup"
 	theMaster   role = "master"
 	theOutsider role = "outsider" // a primary whose backup is not the master either
+	theSame     role = "same"     // as the step before
 	anybody     role = "any"
 )
 
@@ -89,6 +91,12 @@ var families = []struct {
 }{
 	{"crash", 5, func(r *rand.Rand) []step {
 		return []step{{within(r, 0, 30), crash, pick(r, thePrimary, thePrimary, theMaster, theBackup, anybody), restartAfter(r), 0}}
+	}},
+	{"crash in mid-write", 3, func(r *rand.Rand) []step {
+		return []step{{0, slowPair, thePrimary, 0, within(r, 1, 30)}, {within(r, 30, 60), crash, thePrimary, restartAfter(r), 0}}
+	}},
+	{"silent backup", 2, func(r *rand.Rand) []step {
+		return []step{{0, bridge, theOutsider, within(r, 3900, 4300), 0}, {within(r, 3000, 3500), crashIfSpare, theSame, restartAfter(r), 0}}
 	}},
 	{"pause", 3, func(r *rand.Rand) []step {
 		return []step{{within(r, 0, 30), pause, pick(r, thePrimary, theMaster, theBackup), disturbance(r), 0}}
@@ -121,7 +129,7 @@ var families = []struct {
 	{"late effects", 2, func(r *rand.Rand) []step {
 		return []step{
 			{0, slowPair, theOutsider, 0, within(r, 1100, 1700)},
-			{within(r, 3000, 4500), crash, theOutsider, restartAfter(r), 0},
+			{within(r, 3000, 4500), crash, theSame, restartAfter(r), 0},
 		}
 	}},
 	{"table lag", 2, func(r *rand.Rand) []step {
@@ -167,7 +175,7 @@ func planOf(seed uint64, only string) plan {
 		if x.family == "two crashes" {
 			p.members, p.backups = 5, 2
 		}
-		if x.family == "late effects" { // they are too late for a short session
+		if x.family == "late effects" || x.family == "silent backup" { // they last too long for a short session
 			p.session, p.lease = 5*time.Second, 500*time.Millisecond
 		}
 	}

@@ -74,9 +74,11 @@ func (c call) apply(s string) (next string, applied bool) {
 	return s, false
 }
 
-func newRegisters(cas bool, keys ...string) *registers {
+var registerKeys = []string{"r0", "r1", "r2", "r3", "r4"}
+
+func newRegisters(cas bool) *registers {
 	return &registers{
-		keys: keys, cas: cas, ops: map[string][]porcupine.Operation{}, open: map[string][]porcupine.Operation{},
+		keys: registerKeys, cas: cas, ops: map[string][]porcupine.Operation{}, open: map[string][]porcupine.Operation{},
 		refused: map[string]string{}, meant: map[string]map[uint64]string{},
 	}
 }
@@ -85,7 +87,7 @@ func (w *registers) name() string                                { return "regis
 func (w *registers) prepare(context.Context, *findings, *Member) {}
 
 func (w *registers) step(ctx context.Context, f *findings, cl *client) {
-	k := w.keys[cl.rnd.IntN(len(w.keys))]
+	k := cl.choose(w.keys)
 	kinds := []string{"get", "get", "get", "put", "put", "remove", "if absent", "cas"}
 	if w.cas {
 		kinds = []string{"get", "get", "cas", "cas", "cas", "if absent"}

@@ -24,6 +24,7 @@ type life struct {
 	asked   int64 // when the write was called
 	acked   int64 // when it returned; 0: not, or not known to have run
 	refused bool
+	place   string // key that says where it lives
 	reads   []sight
 }
 
@@ -33,29 +34,42 @@ type sight struct {
 	through   string
 }
 
+func (l *life) key(k string) imap.Key {
+	return imap.Key{Data: imap.String(k), Place: imap.String(l.place)}
+}
+
 func newTimed() *timed { return &timed{lives: map[string]*life{}} }
 
-const recentKeys = 16
+const (
+	recentKeys = 30
+	afterlife  = 2500 * time.Millisecond // for which an entry is read after its time
+)
 
 func (w *timed) name() string                                { return "timed" }
 func (w *timed) prepare(context.Context, *findings, *Member) {}
 
 func (w *timed) step(ctx context.Context, f *findings, cl *client) {
+	now := time.Now().UnixNano()
 	w.mu.Lock()
-	if len(w.recent) > 0 && cl.rnd.IntN(4) > 0 {
-		k := w.recent[cl.rnd.IntN(len(w.recent))]
+	w.recent = slices.DeleteFunc(w.recent, func(k string) bool { return now > w.lives[k].asked+int64(w.lives[k].ttl+afterlife) })
+	if n := len(w.recent); n >= recentKeys || n > 0 && cl.rnd.IntN(4) > 0 {
+		k := w.recent[cl.rnd.IntN(n)]
 		w.mu.Unlock()
 		w.read(ctx, f, cl, k)
 		return
 	}
 	k := "t" + cl.unique()
-	l := &life{ttl: pick(cl.rnd, 100*time.Millisecond, 400*time.Millisecond, 1200*time.Millisecond), asked: time.Now().UnixNano()}
-	w.lives[k] = l
-	if w.recent = append(w.recent, k); len(w.recent) > recentKeys {
-		w.recent = w.recent[1:]
+	l := &life{ttl: pick(cl.rnd, 100*time.Millisecond, 400*time.Millisecond, 1200*time.Millisecond), asked: now, place: k}
+	if cl.rnd.IntN(2) == 0 {
+		l.place = cl.focus()
 	}
+	w.lives[k] = l
+	w.recent = append(w.recent, k)
 	w.mu.Unlock()
-	_, err := cl.m.Map("timed").Set(ctx, key(k), imap.String(k), l.ttl)
+	if late := time.Duration(cl.rnd.IntN(20)) * time.Millisecond; cl.rnd.IntN(2) == 0 {
+		cl.aside(func() { w.readAfter(f, cl, k, l.ttl+late) })
+	}
+	_, err := cl.m.Map("timed").Set(ctx, l.key(k), imap.String(k), l.ttl)
 	ran, unknown := f.called("write with a time to live through "+cl.m.Host, err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,9 +79,20 @@ func (w *timed) step(ctx context.Context, f *findings, cl *client) {
 	l.refused = !ran && !unknown
 }
 
+// readAfter reads an entry right after its time, before its primary has looked for what is over.
+func (w *timed) readAfter(f *findings, cl *client, k string, after time.Duration) {
+	time.Sleep(after)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	w.read(ctx, f, cl, k)
+}
+
 func (w *timed) read(ctx context.Context, f *findings, cl *client, k string) bool {
 	s := sight{call: time.Now().UnixNano(), through: cl.m.Host}
-	e, err := cl.m.Map("timed").Get(ctx, key(k))
+	w.mu.Lock()
+	at := w.lives[k].key(k)
+	w.mu.Unlock()
+	e, err := cl.m.Map("timed").Get(ctx, at)
 	ran, _ := f.called("read of a timed entry through "+cl.m.Host, err)
 	if !ran {
 		return false
