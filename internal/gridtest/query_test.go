@@ -29,7 +29,7 @@ func where(t testing.TB, text string) query.Predicate {
 	return p
 }
 
-func fill(t testing.TB, m *imap.Map, n int) {
+func fillMap(t testing.TB, m *imap.Map, n int) {
 	t.Helper()
 	for i := range n {
 		v := imap.JSON(fmt.Appendf(nil, `{"n":%d,"g":"g%d","even":%v}`, i, i%7, i%2 == 0))
@@ -69,7 +69,7 @@ func TestQuery_EveryMemberAnswersTheSame(t *testing.T) {
 		defer c.Stop()
 		ctx := context.Background()
 		const n = 700
-		fill(t, c.Live()[0].Map("m"), n)
+		fillMap(t, c.Live()[0].Map("m"), n)
 		p := where(t, "n >= 100 AND g IN ('g1', 'g2') AND NOT even")
 		var want []string
 		for i := range n {
@@ -148,7 +148,7 @@ func TestQuery_PagesUnderWrites(t *testing.T) {
 		c := Start(t, 3, few)
 		defer c.Stop()
 		m := c.Live()[0].Map("m")
-		fill(t, m, 300)
+		fillMap(t, m, 300)
 		ctx, cancel := context.WithCancel(context.Background())
 		w := &writes{acked: map[uint64]string{}}
 		wg := w.run(ctx, c.Live(), 3) // keys k0-0, k0-1 and so on, of no attributes
@@ -197,7 +197,7 @@ func TestQuery_OverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Start(t, 2, few)
 		defer c.Stop()
-		fill(t, c.Live()[0].Map("m"), 50)
+		fillMap(t, c.Live()[0].Map("m"), 50)
 		transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			return c.Net.Host("client").Dial(ctx, addr)
 		}}

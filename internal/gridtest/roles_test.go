@@ -16,7 +16,7 @@ import (
 )
 
 // roles gives each host roles of its own.
-func roles(of map[string][]string) Option {
+func rolesOption(of map[string][]string) Option {
 	return func(cfg *node.Config) {
 		if r := of[cfg.Name]; r != nil {
 			cfg.Roles = r
@@ -113,7 +113,7 @@ func TestTwoMembersAndAWitness_AnyOneDeath(t *testing.T) {
 	for _, host := range []string{"m1", "m2", "m3"} { // m3 is the witness
 		for _, master := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				c := Start(t, 3, few, roles(map[string][]string{"m3": witnessOnly}))
+				c := Start(t, 3, few, rolesOption(map[string][]string{"m3": witnessOnly}))
 				defer c.Stop()
 				if c.Master().Host == host != master { // make it so
 					if !c.moveMaster(host, master) {
@@ -161,7 +161,7 @@ func (c *Cluster) moveMaster(host string, to bool) (ok bool) {
 // TestWitnessAndDataMemberDie: two of three voters are gone. Nothing goes on by itself; a recovery finds all the data on the one that is left.
 func TestWitnessAndDataMemberDie_RecoveryLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := Start(t, 3, few, roles(map[string][]string{"m3": witnessOnly}))
+		c := Start(t, 3, few, rolesOption(map[string][]string{"m3": witnessOnly}))
 		defer c.Stop()
 		w := c.fill(c.Live()[0], 50)
 		c.Crash(c.at("m3"))
@@ -178,7 +178,7 @@ func TestWitnessAndDataMemberDie_RecoveryLosesNothing(t *testing.T) {
 // TestBothDataMembersDie_OnlyTheWitnessIsLeft: it can recover the cluster, and nothing in it.
 func TestBothDataMembersDie_OnlyTheWitnessIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := Start(t, 3, few, roles(map[string][]string{"m3": witnessOnly}))
+		c := Start(t, 3, few, rolesOption(map[string][]string{"m3": witnessOnly}))
 		defer c.Stop()
 		c.fill(c.Live()[0], 50)
 		c.Crash(c.at("m1"))
@@ -202,7 +202,7 @@ func TestBothDataMembersDie_OnlyTheWitnessIsLeft(t *testing.T) {
 func TestRoles_DataAndWorkerApart(t *testing.T) {
 	of := map[string][]string{"m1": {grid.RoleData}, "m2": {grid.RoleData}, "m3": {grid.RoleWorker}, "m4": {grid.RoleWorker}, "m5": witnessOnly, "m6": {grid.RoleWorker}}
 	synctest.Test(t, func(t *testing.T) {
-		c := Start(t, 5, few, shortCleanup, roles(of), func(cfg *node.Config) { cfg.Join = append(cfg.Join, "m5:5701") })
+		c := Start(t, 5, few, shortCleanup, rolesOption(of), func(cfg *node.Config) { cfg.Join = append(cfg.Join, "m5:5701") })
 		defer c.Stop()
 		w := c.fill(c.at("m5"), 50) // any member is a door, a witness too
 		s := c.Live()[0].Node.State()
@@ -268,7 +268,7 @@ func TestZone_DiesAsAWhole(t *testing.T) {
 				if third {
 					n = 5
 				}
-				c := Start(t, n, few, roles(map[string][]string{"m5": witnessOnly}), func(cfg *node.Config) {
+				c := Start(t, n, few, rolesOption(map[string][]string{"m5": witnessOnly}), func(cfg *node.Config) {
 					cfg.Attributes = map[string]string{"zone": zone[cfg.Name]}
 					cfg.Join = append(cfg.Join, "m4:5701")
 				})
