@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"gridnode/imap"
 )
 
 // conn is one connection of a client.
@@ -24,14 +26,16 @@ type conn struct {
 
 	views atomic.Uint64 // correlation id of the registration for views; 0: none
 
-	mu     sync.Mutex // guards what follows
-	out    []byte     // messages that no write has taken yet
-	closed bool
-	wake   chan struct{} // holds one token when there is something to write
+	mu        sync.Mutex // guards what follows
+	out       []byte     // messages that no write has taken yet
+	closed    bool       // nothing more is sent
+	listeners map[uuidValue]*imap.Listener
+	ended     bool          // no listener is registered any more
+	wake      chan struct{} // holds one token when there is something to write
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
-	return &conn{s: s, raw: raw, inFlight: make(chan struct{}, maxInFlight), wake: make(chan struct{}, 1)}
+	return &conn{s: s, raw: raw, inFlight: make(chan struct{}, maxInFlight), wake: make(chan struct{}, 1), listeners: map[uuidValue]*imap.Listener{}}
 }
 
 // serve reads requests until the connection ends. Each runs on a goroutine of its own: one that waits, for a lock say, holds up no other.
@@ -46,6 +50,7 @@ func (c *conn) serve(ctx context.Context) {
 	})
 	err := c.read(ctx, &wg)
 	cancel()
+	c.deafen()
 	wg.Wait()
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		c.s.log.Debug("client connection ended", "client", c.name, "from", c.raw.RemoteAddr(), "error", err)

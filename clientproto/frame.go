@@ -185,15 +185,6 @@ func (e *encoder) string(s string) {
 	e.buf = append(e.buf, s...)
 }
 
-// stringOrNull writes null for the empty string.
-func (e *encoder) stringOrNull(s string) {
-	if s == "" {
-		e.null()
-		return
-	}
-	e.string(s)
-}
-
 // raw writes a frame of bytes.
 func (e *encoder) raw(b []byte) {
 	e.begin(0)

@@ -2,24 +2,41 @@ package clientproto
 
 import (
 	"context"
+	"errors"
+	"math"
 	"strings"
 	"time"
 
+	"gridnode/grid"
 	"gridnode/imap"
 )
 
 // reserved is how the names of the job engine's own maps begin. Clients may look at them.
 const reserved = "engine_"
 
+// never stands for no end in times that clients read.
+const never = math.MaxInt64
+
 // budget bounds a request that does not say how long it wants to wait.
 func budget(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, requestBudget)
 }
 
-func (q *call) imap() *imap.Map { return q.c.s.cfg.Maps.Map(q.text("name")) }
+// imap is the map of a request, as the client's thread uses it: its writes pass that thread's locks.
+func (q *call) imap() *imap.Map {
+	owner := imap.Owner{Session: q.c.client.String()}
+	for i, f := range q.spec.fields {
+		if f.name == "threadId" {
+			owner.Thread, _ = q.args[i].(int64)
+		}
+	}
+	return q.c.s.cfg.Maps.Map(q.text("name")).As(owner)
+}
 
-// key is the key of a request, with the placement that the client chose for it.
-func (q *call) key() imap.Key { return imap.Key{Data: q.data("key").Data} }
+func (q *call) key() imap.Key { return keyOf(q.data("key")) }
+
+// keyOf is a key with the placement that the client chose for it, if any.
+func keyOf(d data) imap.Key { return imap.Key{Data: d.Data, Hash: d.hash} }
 
 // writable refuses writes to what only the job engine may change.
 func (q *call) writable() error {
@@ -29,50 +46,177 @@ func (q *call) writable() error {
 	return nil
 }
 
-// ttl reads a time in milliseconds. Negative ones ask for the map's default.
-func (q *call) millis(name string) time.Duration {
-	ms := q.long(name)
-	if ms < 0 || ms > int64(1<<62/time.Millisecond) {
+// life reads a time to live or max-idle in milliseconds: negative ones ask for the map's default, 0 for no end.
+func (q *call) life(name string) time.Duration {
+	switch ms := q.long(name); {
+	case ms < 0:
 		return 0
+	case ms == 0 || ms >= never/int64(time.Millisecond):
+		return imap.Forever
+	default:
+		return time.Duration(ms) * time.Millisecond
 	}
-	return time.Duration(ms) * time.Millisecond
 }
 
-// dataOrNull appends a value, or null for an absent one.
-func dataOrNull(e *encoder, d imap.Data) {
-	if len(d) == 0 {
-		e.null()
-		return
+// wait reads how long the caller wants to wait, and lease how long to have a lock; negative and huge ones mean no end.
+func (q *call) wait(name string) time.Duration {
+	if ms := q.long(name); ms >= 0 && ms < never/int64(time.Millisecond) {
+		return time.Duration(ms) * time.Millisecond
 	}
-	value(e, d)
+	return math.MaxInt64 / 4
+}
+
+func (q *call) lease(name string) time.Duration {
+	if ms := q.long(name); ms > 0 && ms < never/int64(time.Millisecond) {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return 0
 }
 
 // value appends serialized data, with no partition hash in front: the payload decides.
 func value(e *encoder, d imap.Data) {
+	if len(d) == 0 {
+		e.null()
+		return
+	}
 	e.begin(0)
-	e.int32(0)
+	e.buf = append(e.buf, 0, 0, 0, 0)
 	e.buf = append(e.buf, d...)
 }
 
-func (q *call) old(e imap.Entry) ([]byte, error) {
+// valueOrNull is the answer that is a value, or null.
+func (q *call) valueOrNull(d imap.Data) ([]byte, error) {
 	a := q.answer()
-	if e.Found() {
-		value(a, e.Value)
-	} else {
-		a.null()
-	}
+	value(a, d)
 	return a.bytes(), nil
 }
 
-func (q *call) yes(b bool) ([]byte, error) {
+func (q *call) old(e imap.Entry) ([]byte, error) { return q.valueOrNull(e.Value) }
+
+func (q *call) yes(b bool, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
 	a := q.answer()
 	a.bool(b)
 	return a.bytes(), nil
 }
 
+func (q *call) done(err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return q.empty()
+}
+
+// reading makes a handler of one that only reads: within the request's budget.
+func reading(h handler) handler {
+	return func(ctx context.Context, q *call) ([]byte, error) {
+		ctx, cancel := budget(ctx)
+		defer cancel()
+		return h(ctx, q)
+	}
+}
+
+// writing makes a handler of one that writes. A key that somebody has locked is waited for as long as the request may take.
+func writing(h handler) handler {
+	return func(ctx context.Context, q *call) ([]byte, error) {
+		if err := q.writable(); err != nil {
+			return nil, err
+		}
+		ctx, cancel := budget(ctx)
+		defer cancel()
+		return h(ctx, q)
+	}
+}
+
+// write is a handler of one write; answer makes its answer.
+func write(do func(context.Context, *call, *imap.Map) (imap.WriteResult, error), answer func(*call, imap.WriteResult) ([]byte, error)) handler {
+	return writing(func(ctx context.Context, q *call) ([]byte, error) {
+		res, err := do(ctx, q, q.imap())
+		if err != nil {
+			return nil, err
+		}
+		return answer(q, res)
+	})
+}
+
+func withOld(q *call, res imap.WriteResult) ([]byte, error)     { return q.old(res.Old) }
+func withApplied(q *call, res imap.WriteResult) ([]byte, error) { return q.yes(res.Applied, nil) }
+func withNothing(q *call, _ imap.WriteResult) ([]byte, error)   { return q.empty() }
+
+func doPut(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.Put(ctx, q.key(), q.data("value").Data, q.life("ttl"))
+}
+
+func doSet(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.Set(ctx, q.key(), q.data("value").Data, q.life("ttl"))
+}
+
+func doPutIfAbsent(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.PutIfAbsent(ctx, q.key(), q.data("value").Data, q.life("ttl"))
+}
+
+func (q *call) lives() imap.Life { return imap.Life{TTL: q.life("ttl"), MaxIdle: q.life("maxIdle")} }
+
+func doPutFor(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.PutFor(ctx, q.key(), q.data("value").Data, q.lives())
+}
+
+func doPutIfAbsentFor(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.PutIfAbsentFor(ctx, q.key(), q.data("value").Data, q.lives())
+}
+
+func doReplace(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.Replace(ctx, q.key(), q.data("value").Data, 0)
+}
+
+func doReplaceIfSame(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.ReplaceIfSame(ctx, q.key(), q.data("test").Data, q.data("value").Data, 0)
+}
+
+func doRemove(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.Remove(ctx, q.key())
+}
+
+func doRemoveIfSame(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.RemoveIfSame(ctx, q.key(), q.data("value").Data)
+}
+
+func doDelete(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.Delete(ctx, q.key())
+}
+
+func doEvict(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.Evict(ctx, q.key())
+}
+
+func doSetTTL(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.SetTTL(ctx, q.key(), q.life("ttl"))
+}
+
+// within is a write that gives up when the key is locked for longer than its timeout: then the answer is no.
+func within(do func(context.Context, *call, *imap.Map) (imap.WriteResult, error), yes func(imap.WriteResult) bool) handler {
+	return func(ctx context.Context, q *call) ([]byte, error) {
+		if err := q.writable(); err != nil {
+			return nil, err
+		}
+		m := q.imap()
+		_, ok, err := m.TryLock(ctx, q.key(), min(q.wait("timeout"), requestBudget), 0)
+		if err != nil || !ok {
+			return q.yes(false, err)
+		}
+		ctx, cancel := budget(ctx)
+		defer cancel()
+		res, err := do(ctx, q, m)
+		if unlockErr := m.Unlock(context.WithoutCancel(ctx), q.key()); err == nil && !errors.Is(unlockErr, grid.ErrNotOwner) {
+			err = unlockErr
+		}
+		return q.yes(err == nil && yes(res), err)
+	}
+}
+
 func get(ctx context.Context, q *call) ([]byte, error) {
-	ctx, cancel := budget(ctx)
-	defer cancel()
 	e, err := q.imap().Get(ctx, q.key())
 	if err != nil {
 		return nil, err
@@ -81,103 +225,161 @@ func get(ctx context.Context, q *call) ([]byte, error) {
 }
 
 func containsKey(ctx context.Context, q *call) ([]byte, error) {
-	ctx, cancel := budget(ctx)
-	defer cancel()
-	e, err := q.imap().Get(ctx, q.key())
-	if err != nil {
-		return nil, err
-	}
-	return q.yes(e.Found())
+	return q.yes(q.imap().ContainsKey(ctx, q.key()))
 }
 
-// write does a write within the request's budget.
-func (q *call) write(ctx context.Context, do func(context.Context, *imap.Map) (imap.WriteResult, error)) (imap.WriteResult, error) {
-	if err := q.writable(); err != nil {
-		return imap.WriteResult{}, err
-	}
-	ctx, cancel := budget(ctx)
-	defer cancel()
-	return do(ctx, q.imap())
+func containsValue(ctx context.Context, q *call) ([]byte, error) {
+	return q.yes(q.imap().ContainsValue(ctx, q.data("value").Data))
 }
 
-func put(ctx context.Context, q *call) ([]byte, error) {
-	res, err := q.write(ctx, func(ctx context.Context, m *imap.Map) (imap.WriteResult, error) {
-		return m.Put(ctx, q.key(), q.data("value").Data, q.millis("ttl"))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return q.old(res.Old)
-}
-
-func set(ctx context.Context, q *call) ([]byte, error) {
-	_, err := q.write(ctx, func(ctx context.Context, m *imap.Map) (imap.WriteResult, error) {
-		return m.Set(ctx, q.key(), q.data("value").Data, q.millis("ttl"))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return q.empty()
-}
-
-func putIfAbsent(ctx context.Context, q *call) ([]byte, error) {
-	res, err := q.write(ctx, func(ctx context.Context, m *imap.Map) (imap.WriteResult, error) {
-		return m.PutIfAbsent(ctx, q.key(), q.data("value").Data, q.millis("ttl"))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return q.old(res.Old)
-}
-
-func replace(ctx context.Context, q *call) ([]byte, error) {
-	res, err := q.write(ctx, func(ctx context.Context, m *imap.Map) (imap.WriteResult, error) {
-		return m.Replace(ctx, q.key(), q.data("value").Data, 0)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return q.old(res.Old)
-}
-
-func replaceIfSame(ctx context.Context, q *call) ([]byte, error) {
-	res, err := q.write(ctx, func(ctx context.Context, m *imap.Map) (imap.WriteResult, error) {
-		return m.ReplaceIfSame(ctx, q.key(), q.data("test").Data, q.data("value").Data, 0)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return q.yes(res.Applied)
-}
-
-func remove(ctx context.Context, q *call) ([]byte, error) {
-	res, err := q.write(ctx, func(ctx context.Context, m *imap.Map) (imap.WriteResult, error) {
-		return m.Remove(ctx, q.key())
-	})
-	if err != nil {
-		return nil, err
-	}
-	return q.old(res.Old)
-}
+func isEmpty(ctx context.Context, q *call) ([]byte, error) { return q.yes(q.imap().IsEmpty(ctx)) }
 
 func size(ctx context.Context, q *call) ([]byte, error) {
-	ctx, cancel := budget(ctx)
-	defer cancel()
 	n, err := q.imap().Size(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a := q.answer()
-	a.int32(int32(min(n, 1<<31-1)))
+	a.int32(int32(min(n, math.MaxInt32)))
 	return a.bytes(), nil
 }
 
-func isEmpty(ctx context.Context, q *call) ([]byte, error) {
-	ctx, cancel := budget(ctx)
-	defer cancel()
-	n, err := q.imap().Size(ctx)
+func clearMap(ctx context.Context, q *call) ([]byte, error) {
+	_, err := q.imap().Clear(ctx)
+	return q.done(err)
+}
+
+func evictAll(ctx context.Context, q *call) ([]byte, error) {
+	_, err := q.imap().EvictAll(ctx)
+	return q.done(err)
+}
+
+func destroyProxy(ctx context.Context, q *call) ([]byte, error) {
+	if q.text("service") != mapService {
+		return q.empty()
+	}
+	return q.done(q.imap().Destroy(ctx))
+}
+
+func getAll(ctx context.Context, q *call) ([]byte, error) {
+	keys := make([]imap.Key, 0, len(q.list("keys")))
+	for _, d := range q.list("keys") {
+		keys = append(keys, keyOf(d))
+	}
+	list, err := q.imap().GetAll(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
-	return q.yes(n == 0)
+	return q.entries(list)
+}
+
+func putAll(ctx context.Context, q *call) ([]byte, error) {
+	entries, _ := q.field("entries").([]entry)
+	list := make([]imap.Pair, len(entries))
+	for i, e := range entries {
+		list[i] = imap.Pair{Key: keyOf(e.key), Value: e.value.Data}
+	}
+	return q.done(q.imap().PutAll(ctx, list))
+}
+
+// entries is the answer that is a list of pairs.
+func (q *call) entries(list []imap.Entry) ([]byte, error) {
+	a := q.answer()
+	a.open()
+	for _, e := range list {
+		if e.Found() {
+			value(a, e.Key)
+			value(a, e.Value)
+		}
+	}
+	a.close()
+	return a.bytes(), nil
+}
+
+// datas is the answer that is a list of values.
+func (q *call) datas(list []imap.Data) ([]byte, error) {
+	a := q.answer()
+	a.open()
+	for _, d := range list {
+		value(a, d)
+	}
+	a.close()
+	return a.bytes(), nil
+}
+
+func entryView(ctx context.Context, q *call) ([]byte, error) {
+	v, err := q.imap().View(ctx, q.key())
+	if err != nil {
+		return nil, err
+	}
+	a := q.answer()
+	if !v.Found() {
+		a.int64(0)
+		a.null()
+		return a.bytes(), nil
+	}
+	a.int64(millis(v.MaxIdle))
+	a.open()
+	a.begin(0)
+	for _, n := range []int64{
+		v.Cost, instant(v.Created), instantOrNever(v.Expires), int64(v.Hits), instant(v.Accessed), 0, instant(v.Updated), int64(v.Version),
+		millis(v.SetTTL), millis(v.MaxIdle),
+	} {
+		a.int64(n)
+	}
+	value(a, v.Key)
+	value(a, v.Value)
+	a.close()
+	return a.bytes(), nil
+}
+
+// millis is a time in milliseconds; no end is the largest number.
+func millis(d time.Duration) int64 {
+	if d <= 0 || d == imap.Forever {
+		return never
+	}
+	return d.Milliseconds()
+}
+
+func instant(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func instantOrNever(t time.Time) int64 {
+	if t.IsZero() {
+		return never
+	}
+	return t.UnixMilli()
+}
+
+func lock(ctx context.Context, q *call) ([]byte, error) {
+	if err := q.writable(); err != nil {
+		return nil, err
+	}
+	_, err := q.imap().Lock(ctx, q.key(), q.lease("ttl"))
+	return q.done(err)
+}
+
+func tryLock(ctx context.Context, q *call) ([]byte, error) {
+	if err := q.writable(); err != nil {
+		return nil, err
+	}
+	_, ok, err := q.imap().TryLock(ctx, q.key(), q.wait("timeout"), q.lease("lease"))
+	return q.yes(ok, err)
+}
+
+func isLocked(ctx context.Context, q *call) ([]byte, error) {
+	return q.yes(q.imap().IsLocked(ctx, q.key()))
+}
+
+func unlock(ctx context.Context, q *call) ([]byte, error) {
+	return q.done(q.imap().Unlock(ctx, q.key()))
+}
+
+func forceUnlock(ctx context.Context, q *call) ([]byte, error) {
+	_, err := q.imap().ForceUnlock(ctx, q.key())
+	return q.done(err)
 }

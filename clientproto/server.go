@@ -40,6 +40,7 @@ type Config struct {
 	ClusterName string
 	View        View
 	Maps        *imap.Grid
+	Peers       Peers
 	Listener    net.Listener // of streams whose first three bytes, CP2, are already read
 	// Login decides who may connect; nil lets everybody in who knows the cluster's name.
 	Login  func(user, password string) bool
@@ -51,8 +52,9 @@ type Server struct {
 	cfg Config
 	log *slog.Logger
 
-	mu    sync.Mutex // guards conns
-	conns map[*conn]struct{}
+	mu      sync.Mutex // guards what follows
+	conns   map[*conn]struct{}
+	clients map[string]int // connections of each client
 }
 
 // New returns a server that does not serve yet.
@@ -60,7 +62,7 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}}
+	return &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}, clients: map[string]int{}}
 }
 
 // Run serves until ctx ends, and returns when all connections are closed and what they had asked for is over.
@@ -70,6 +72,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	g.Go(func() error { return s.accept(ctx, g) })
 	g.Go(func() error { return s.pushViews(ctx) })
+	g.Go(func() error { return s.moveSessions(ctx) })
 	if err := g.Wait(); !errors.Is(err, context.Canceled) && context.Cause(ctx) == nil {
 		return err
 	}
@@ -98,8 +101,11 @@ func (s *Server) accept(ctx context.Context, g *errgroup.Group) error {
 			continue
 		}
 		g.Go(func() error {
-			defer s.remove(c)
 			c.serve(ctx)
+			s.remove(c)
+			if client := c.client.String(); c.known && s.departed(client) {
+				s.endSession(ctx, client)
+			}
 			return nil
 		})
 	}

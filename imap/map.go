@@ -50,6 +50,7 @@ func (g *Grid) Map(name string) *Map { return &Map{g: g, name: name} }
 type Key struct {
 	Data  Data
 	Place Data
+	Hash  int32 // if not 0, decides the partition in Place's stead: a client has worked it out
 }
 
 // Entry is an entry as it was read. An absent one has Version 0. All slices are the caller's.
@@ -80,6 +81,9 @@ func (g *Grid) Partition(k Key) (p grid.PartitionID, ok bool) {
 	n := g.inv.Partitions()
 	if n == 0 {
 		return 0, false
+	}
+	if k.Hash != 0 {
+		return grid.PartitionOf(k.Hash, n), true
 	}
 	if len(k.Place) > 0 {
 		return grid.PartitionOf(k.Place.Hash(), n), true

@@ -99,6 +99,7 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 	}
 	l.clients = clientproto.New(clientproto.Config{
 		Self: self, ClusterName: n.cfg.ClusterName, View: l.cluster, Maps: l.maps, Listener: l.transport.ClientListener(),
+		Peers:  clientPeers{l},
 		Logger: l.component("clients"),
 	})
 	l.http, err = rest.New(rest.Config{
@@ -231,6 +232,7 @@ func (l *life) run(ctx context.Context) error {
 	l.transport.Handle(wire.EngineCall, l.serveEngine)
 	l.transport.Handle(wire.SystemInfo, l.serveSystemInfo)
 	l.transport.Handle(wire.Registry, l.serveRegistry)
+	l.transport.Handle(wire.ClientAsk, l.serveClientAsk)
 	l.host.Register(registrar{l.transport})
 	base := context.WithoutCancel(ctx)
 	all, stopAll := context.WithCancelCause(base)

@@ -37,6 +37,11 @@ const (
 	Instruct
 )
 
+// Kinds of the client door's messages.
+const (
+	ClientAsk Kind = 72 + iota // is this client connected to you?
+)
+
 // Kinds of what else members ask each other.
 const (
 	EngineCall Kind = 64 + iota // carries the job engine's calls
@@ -55,7 +60,7 @@ var kindNames = map[Kind]string{
 	Handshake: "handshake", Ping: "ping", Hello: "hello", Join: "join", Heartbeat: "heartbeat", Confirm: "confirm", Propose: "propose",
 	Leave: "leave", Invoke: "invoke", InvokeMany: "invoke many", Effects: "effects", Ack: "ack", Missing: "missing", Seal: "seal",
 	Sealed: "sealed", Snapshot: "snapshot", Copied: "copied", Instruct: "instruct", EngineCall: "engine call",
-	SystemInfo: "system info", Registry: "registry", RecoverAsk: "recover ask", RecoverDo: "recover do",
+	SystemInfo: "system info", Registry: "registry", ClientAsk: "client ask", RecoverAsk: "recover ask", RecoverDo: "recover do",
 }
 
 // Flag says which part of an exchange a frame is.

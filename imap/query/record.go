@@ -83,6 +83,8 @@ func decode(data []byte) node {
 		return media(string(p[1:1+int(p[0])]), p[1+int(p[0]):])
 	case typeRaw:
 		return decodePack(p)
+	case typePortable:
+		return decodePortable(p)
 	case typeStringList:
 		return stringList(p)
 	}

@@ -1,0 +1,153 @@
+package clientproto
+
+import (
+	"errors"
+
+	"gridnode/grid"
+	"gridnode/imap/query"
+)
+
+// The factories of Hazelcast's own classes.
+const (
+	factoryPredicates  = -20
+	factoryAggregators = -29
+	factoryProjections = -30
+)
+
+// maxPredicateDepth bounds predicates in predicates; what compiles them has a bound of its own.
+const maxPredicateDepth = 64
+
+// predicate reads the predicate of a request. Null holds for everything.
+func (q *call) predicate(name string) (query.Predicate, error) {
+	d := q.data(name)
+	if d.isNull() {
+		return query.True(), nil
+	}
+	r := newObjectReader(d)
+	p := r.predicate(0)
+	if r.err != nil {
+		return p, r.err
+	}
+	if _, err := query.Compile(p); err != nil {
+		return p, queryError(err)
+	}
+	return p, nil
+}
+
+// queryError gives what is wrong with a question the code that clients expect.
+func queryError(err error) error {
+	if errors.Is(err, grid.ErrBadRequest) {
+		return fail(codeQuery, "%v", err)
+	}
+	return err
+}
+
+// predicate reads one. Source: the classes of com.hazelcast.query.impl.predicates, fields in the order in which they write themselves.
+func (r *objectReader) predicate(depth int) query.Predicate {
+	factory, class := r.identified()
+	switch {
+	case r.err != nil:
+		return query.False()
+	case depth > maxPredicateDepth:
+		r.fail("predicates are nested deeper than %d", maxPredicateDepth)
+		return query.False()
+	case factory != factoryPredicates:
+		r.err = errNoClass("a predicate", factory, class)
+		return query.False()
+	}
+	switch class {
+	case 0:
+		p, err := query.Parse(r.text())
+		if err != nil && r.err == nil {
+			r.err = queryError(err)
+		}
+		return p
+	case 1:
+		return query.And(r.predicates(depth)...)
+	case 10:
+		return query.Not(r.predicate(depth + 1))
+	case 11:
+		return query.Or(r.predicates(depth)...)
+	case 13:
+		return query.False()
+	case 14:
+		return query.True()
+	}
+	return r.comparison(class)
+}
+
+func (r *objectReader) predicates(depth int) []query.Predicate {
+	list := make([]query.Predicate, 0, r.count())
+	for range cap(list) {
+		list = append(list, r.predicate(depth+1))
+	}
+	return list
+}
+
+func (r *objectReader) comparison(class int32) query.Predicate {
+	p := query.Predicate{Attribute: r.text()}
+	switch class {
+	case 2:
+		to, from := r.value(), r.value()
+		p.Op, p.Values = query.OpBetween, []query.Value{from, to}
+	case 3, 9:
+		p.Op, p.Values = query.OpEqual, []query.Value{r.value()}
+		if class == 9 {
+			p.Op = query.OpNotEqual
+		}
+	case 4:
+		p.Values = []query.Value{r.value()}
+		equal, less := r.bool(), r.bool()
+		p.Op = map[[2]bool]query.Op{
+			{false, true}: query.OpLess, {true, true}: query.OpLessEqual, {false, false}: query.OpGreater, {true, false}: query.OpGreaterEqual,
+		}[[2]bool{equal, less}]
+	case 5, 6, 12:
+		p.Op = map[int32]query.Op{5: query.OpLike, 6: query.OpILike, 12: query.OpRegex}[class]
+		p.Pattern = r.text()
+	case 7:
+		p.Op = query.OpIn
+		for range r.count() {
+			p.Values = append(p.Values, r.value())
+		}
+	default:
+		r.err = fail(codeUnsupported, "predicates of class %d are not supported", class)
+	}
+	return p
+}
+
+// aggregation reads the aggregator of a request, and which of the ways to write its result the client expects.
+func (q *call) aggregation() (query.Aggregation, int32, error) {
+	r := newObjectReader(q.data("aggregator"))
+	factory, class := r.identified()
+	if r.err != nil {
+		return query.Aggregation{}, 0, r.err
+	}
+	op, ok := map[int32]query.AggregateOp{
+		4: query.Count, 5: query.Distinct, 6: query.AverageNumber, 7: query.SumDouble, 8: query.SumFixed, 9: query.SumDouble,
+		10: query.AverageNumber, 11: query.SumInteger, 12: query.AverageNumber, 13: query.SumInteger, 14: query.Max, 15: query.Min,
+		16: query.AverageNumber, 17: query.MaxBy, 18: query.MinBy,
+	}[class]
+	if factory != factoryAggregators || !ok {
+		return query.Aggregation{}, 0, errNoClass("an aggregator", factory, class)
+	}
+	a := query.Aggregation{Op: op, Attribute: r.text()}
+	return a, class, r.err
+}
+
+// projection reads the attributes that a projection takes.
+func (q *call) projection() (attributes []string, err error) {
+	r := newObjectReader(q.data("projection"))
+	factory, class := r.identified()
+	switch {
+	case r.err != nil:
+	case factory == factoryProjections && class == 0:
+		attributes = []string{r.text()}
+	case factory == factoryProjections && class == 1:
+		attributes = r.texts()
+	case factory == factoryProjections && class == 2:
+		attributes = []string{"this"}
+	default:
+		r.err = errNoClass("a projection", factory, class)
+	}
+	return attributes, r.err
+}

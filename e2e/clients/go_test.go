@@ -1,0 +1,103 @@
+package clients
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const goClient = "github.com/hazelcast/hazelcast-go-client@v1.4.2"
+
+var suite = flag.String("suite", "^TestMap$", "tests of the Go client that are run")
+
+// goClientSource returns a copy of the Go client with its tests, which come with the module.
+func goClientSource(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "mod", "download", "-json", goClient).Output()
+	if err != nil {
+		t.Skipf("%s is not to be had here: %v", goClient, err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(module.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // the cache is read-only, and so is its copy
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o755)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func buildMember(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "gridnode")
+	if out, err := exec.Command("go", "build", "-o", file, "gridnode/cmd/gridnode").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return file
+}
+
+// TestGoClient runs the Go client's own tests against members that the stand-in for the remote controller starts.
+func TestGoClient(t *testing.T) {
+	source, binary := goClientSource(t), buildMember(t)
+	log, err := os.Create(filepath.Join(t.TempDir(), "members.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	c, err := NewController(func(cluster string, port int, seeds []string) (*Process, error) {
+		return Start(binary, cluster, port, seeds, log)
+	}, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cmd := exec.Command("go", "test", "-count=1", "-v", "-timeout=8m", "-run", *suite, ".")
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "MEMBER_COUNT=3", "GOFLAGS=-mod=mod")
+	out, err := cmd.CombinedOutput()
+	passed, failed := outcomes(out)
+	t.Logf("%d passed, %d failed", passed, len(failed))
+	for _, f := range failed {
+		t.Errorf("failed: %s", f)
+	}
+	if err != nil && len(failed) == 0 {
+		t.Errorf("%v\n%s", err, out[max(0, len(out)-8000):])
+	}
+	if testing.Verbose() {
+		t.Logf("%s", out)
+	}
+}
+
+// outcomes reads what a verbose run printed: only tests without parts count.
+func outcomes(out []byte) (passed int, failed []string) {
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	for lines.Scan() {
+		verdict, rest, ok := strings.Cut(strings.TrimSpace(lines.Text()), ": ")
+		name, _, _ := strings.Cut(rest, " (")
+		switch {
+		case !ok:
+		case verdict == "--- PASS":
+			passed++
+		case verdict == "--- FAIL":
+			failed = append(failed, name)
+		}
+	}
+	return passed, failed
+}
