@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	nemesisRuns = flag.Int("nemesis.runs", 320, "histories of TestNemesis")
+	nemesisRuns = flag.Int("nemesis.runs", 300, "histories of TestNemesis")
 	nemesisSeed = flag.Uint64("nemesis.seed", 1, "first seed of TestNemesis: one seed, one schedule")
 	nemesisOnly = flag.String("nemesis.only", "", "family of rounds that TestNemesis is to keep to, for example \"crash\"")
 )
@@ -224,7 +224,7 @@ func earliest(ends []comingEnd) time.Time {
 // Clients hurry shortly before a step, and now and then.
 const (
 	hurryBefore = 30 * time.Millisecond
-	pulseEvery  = 120 * time.Millisecond
+	pulseEvery  = 250 * time.Millisecond
 	pulse       = 5 * time.Millisecond
 )
 
