@@ -88,10 +88,14 @@ func (r *run) stopOne(ctx context.Context, i int, s *samples) error {
 	}
 	master := r.isMaster(ctx, m)
 	lasts := r.options.pause/2 + time.Duration(r.rng.Int64N(int64(r.options.pause/2)+1))
-	start := time.Now()
 	if err := m.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
+	err = poll(ctx, 10*time.Second, m.name+" stands still", func() bool { return standsStill(m.cmd.Process.Pid) })
+	if err != nil {
+		return err
+	}
+	start := time.Now()
 	first, all, err := r.probe(ctx, probes, start)
 	if err != nil {
 		return fmt.Errorf("after the stop of %s: %w", m.name, err)
