@@ -75,9 +75,12 @@ func (r *run) killOne(ctx context.Context, i int, s *samples) error {
 		return err
 	}
 	safe, err := r.awaitSafe(ctx, restarted, safeLimit)
+	if err != nil {
+		return err
+	}
 	r.say("kill %d: %s%s  first write %s, all %d partitions %s; safe with it again %s after its restart", i, m.name, asMaster(master), seconds(first),
 		len(probes), seconds(all), seconds(safe))
-	return err
+	return nil
 }
 
 // stopOne stops one member with SIGSTOP for a while, at least until others have taken its place, and lets it answer reads the moment it goes on.
@@ -109,9 +112,12 @@ func (r *run) stopOne(ctx context.Context, i int, s *samples) error {
 		return err
 	}
 	safe, err := r.awaitSafe(ctx, woken, safeLimit)
+	if err != nil {
+		return err
+	}
 	r.say("stop %d: %s%s  first write %s, all %d partitions %s; stopped %s, then %d of %d reads answered; safe with it %s after that", i, m.name,
 		asMaster(master), seconds(first), len(probes), seconds(all), seconds(stopped), right, wokenReads, seconds(safe))
-	return err
+	return nil
 }
 
 func asMaster(is bool) string {
