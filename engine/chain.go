@@ -19,6 +19,9 @@ type chain struct {
 	head   *stage
 	sinks  []*stage // in topological order
 	meter  *meter
+
+	ended bool         // the source has no more rows
+	held  []heldOutput // the oldest first
 }
 
 // stage is one vertex of a chain.
@@ -28,9 +31,11 @@ type stage struct {
 	next   []*stage
 }
 
-// openChain opens the writers and then the reader of a task group. On an error everything that was opened is closed again.
-func openChain(ctx context.Context, p config.Pipeline, source int, tc plugin.TaskContext) (*chain, error) {
+// openChain opens the writers and then the reader of a task group, where the restore point has them. On an error everything that was opened is
+// closed again.
+func openChain(ctx context.Context, p config.Pipeline, source int, tc plugin.TaskContext, at restorePoint) (*chain, error) {
 	c := &chain{meter: newMeter()}
+	c.meter.restore(at.tallies)
 	stages := map[int]*stage{}
 	c.head = c.link(p, source, stages)
 	if c.head == nil || c.head.vertex.Source == nil {
@@ -47,9 +52,12 @@ func openChain(ctx context.Context, p config.Pipeline, source int, tc plugin.Tas
 		}
 		s.writer = w
 		c.sinks = append(c.sinks, s)
+		if err := restoreWriter(v, w, at); err != nil {
+			return nil, errors.Join(fmt.Errorf("restore %s: %w", v.Name, err), c.close())
+		}
 	}
 	tc.Vertex = source
-	r, err := c.head.vertex.Source.Open(ctx, tc)
+	r, err := openReader(ctx, c.head.vertex, tc, at)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", c.head.vertex.Name, err), c.close())
 	}
@@ -144,8 +152,8 @@ func (c *chain) prepare(ctx context.Context) ([]preparedOutput, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: prepare: %w", s.vertex.Name, err)
 		}
-		if len(b) > maxPreparedOutput {
-			return nil, plugin.Permanentf("%s: prepared %d bytes for its commit, at most %d are allowed", s.vertex.Name, len(b), maxPreparedOutput)
+		if err := checkPrepared(s.vertex, b); err != nil {
+			return nil, err
 		}
 		out = append(out, preparedOutput{Vertex: s.vertex.ID, Data: b})
 	}

@@ -147,6 +147,9 @@ func (c *coordinator) clean(ctx context.Context, id, incarnation string) error {
 		if err := c.removeArtefacts(ctx, id, incarnation); err != nil {
 			return fmt.Errorf("artefacts: %w", err)
 		}
+		if err := c.cleanCheckpoints(ctx, snap, incarnation); err != nil {
+			return fmt.Errorf("checkpoints: %w", err)
+		}
 	}
 	if snap.record.DueMs > time.Now().UnixMilli() {
 		return c.change(ctx, id, incarnation, func(r *cleanupRecord) {

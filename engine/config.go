@@ -30,6 +30,8 @@ type Config struct {
 	HistoryTTL        time.Duration // how long the history of a job is kept
 	HistoryMax        int           // how many ended jobs are kept at most
 
+	Checkpoint CheckpointConfig
+
 	DynamicSlot      bool // workers take any number of tasks
 	SlotNum          int  // tasks per worker, when DynamicSlot is false; both hold for workers that do not say how many slots they have
 	ScheduleStrategy ScheduleStrategy
@@ -48,6 +50,7 @@ func DefaultConfig() Config {
 		StateCleanupDelay: time.Minute,
 		HistoryTTL:        24 * time.Hour,
 		HistoryMax:        10_000,
+		Checkpoint:        CheckpointConfig{Interval: 5 * time.Minute, Timeout: 30 * time.Second, MaxRetained: 3},
 		DynamicSlot:       true,
 		SlotNum:           2 * runtime.GOMAXPROCS(0),
 		ScheduleStrategy:  ScheduleWait,
@@ -71,6 +74,9 @@ func (c Config) Validate() error {
 	bad(c.StateCleanupDelay < 0, "StateCleanupDelay is %v, must not be negative", c.StateCleanupDelay)
 	bad(c.HistoryTTL <= 0, "HistoryTTL is %v, must be above 0", c.HistoryTTL)
 	bad(c.HistoryMax < 1, "HistoryMax is %d, must be at least 1", c.HistoryMax)
+	bad(c.Checkpoint.Interval <= 0, "Checkpoint.Interval is %v, must be above 0", c.Checkpoint.Interval)
+	bad(c.Checkpoint.Timeout <= 0, "Checkpoint.Timeout is %v, must be above 0", c.Checkpoint.Timeout)
+	bad(c.Checkpoint.MaxRetained < 1, "Checkpoint.MaxRetained is %d, must be at least 1", c.Checkpoint.MaxRetained)
 	bad(!c.DynamicSlot && c.SlotNum < 1, "SlotNum is %d, must be at least 1", c.SlotNum)
 	bad(c.ScheduleStrategy != ScheduleWait && c.ScheduleStrategy != ScheduleReject,
 		"ScheduleStrategy is %q, must be %s or %s", c.ScheduleStrategy, ScheduleWait, ScheduleReject)

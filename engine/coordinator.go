@@ -256,7 +256,7 @@ func (c *coordinator) submitted() map[string]bool {
 func (c *coordinator) report(ctx context.Context, r report) error {
 	if d := c.driver(r.JobID); d != nil && d.incarnation == r.Incarnation {
 		return d.deliver(ctx, observation{kind: obsEnded, ref: r.Ref, status: r.Status, err: r.Error, permanent: r.Permanent,
-			prepared: r.Prepared, tallies: r.Tallies})
+			prepared: r.Prepared, tallies: r.Tallies, end: r.End})
 	}
 	snap, err := read(ctx, c.s.cfg.Store, r.JobID)
 	if err != nil {

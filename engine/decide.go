@@ -17,6 +17,12 @@ const (
 	obsPreparedLost                // the prepared output is gone and was not committed
 	obsCommitFailed                // the commit failed for good
 	obsChecked                     // all prepared output of the pipeline was judged
+
+	obsCkptDone         // all tasks of the pipeline have answered the checkpoint
+	obsCkptLate         // some did not in time
+	obsCkptAbort        // nobody collects its answers
+	obsCkptCommitted    // all output that was prepared for it is visible
+	obsCkptCommitFailed // that will never be
 )
 
 // observation is one of those. It carries the attempt that it is about, and no term: a task that was taken over keeps its attempt.
@@ -28,6 +34,11 @@ type observation struct {
 	permanent bool       // a retry cannot cure err
 	prepared  []preparedOutput
 	tallies   []tally
+	end       *taskPoint // of obsEnded: where the task stopped
+
+	ckpt   uint64                // of those about checkpoints: its id
+	points map[taskRef]taskPoint // of obsCkptDone
+	late   []taskRef             // of obsCkptLate
 }
 
 // maxPrepared bounds the prepared output that one job's state can hold; an entry of the store may have 4 MiB.
@@ -46,6 +57,9 @@ type world struct {
 	held  func(pipeline *pipelineState) bool // its restart has to wait still
 	place func(n int, all bool) placement    // chooses workers for n tasks; all: the whole job or nothing
 	nowMs int64
+
+	checkpointDue func(pipeline *pipelineState) bool // nil: the job takes no checkpoints by itself
+	savepointLate string                             // not empty: the savepoint took too long, and how long that is
 }
 
 // placement is the answer of world.place.
@@ -88,11 +102,13 @@ func decide(cur *jobState, obs []observation, w world) *jobState {
 	d.markParting()
 	d.markLost()
 	d.healOrFail()
+	d.savepoint()
 	d.stopPipelines()
 	d.endPipelines()
 	d.endJob()
 	d.schedule()
 	d.started()
+	d.checkpoints()
 	return d.st
 }
 
@@ -103,8 +119,12 @@ func (d *decider) stopping() bool {
 
 func (d *decider) observe(o observation) {
 	p, t := d.st.task(o.ref)
-	if o.kind == obsChecked {
+	switch {
+	case o.kind == obsChecked:
 		d.checked(o)
+		return
+	case o.kind > obsChecked:
+		d.observeCheckpoint(o)
 		return
 	}
 	if t == nil || t.Attempt != o.ref.Attempt {
@@ -116,7 +136,7 @@ func (d *decider) observe(o observation) {
 			t.turn(TaskRunning)
 		}
 	case obsUnknown:
-		if t.Status == TaskRunning || t.Status == TaskCanceling || t.Moving && t.Status == TaskDeploying {
+		if t.Status == TaskRunning || t.Status == TaskCanceling || t.Status == TaskFailing || t.Moving && t.Status == TaskDeploying {
 			d.lose(p, t, fmt.Sprintf("member %s lives and does not know it", t.Worker))
 		}
 	case obsEnded:
@@ -137,15 +157,17 @@ func (d *decider) ended(p *pipelineState, t *taskState, o observation) {
 	if !t.active() {
 		return
 	}
-	if o.status == TaskFinished && d.preparedBytes()+sizeOf(o.prepared) > maxPrepared {
+	if o.status == TaskFinished && d.preparedBytes()+sizeOf(o.prepared)+o.end.size() > maxPrepared {
 		o.status, o.permanent = TaskFailed, true
 		o.err = fmt.Sprintf("the job's sinks prepared more than %d bytes for their commits; lower the parallelism", maxPrepared)
 	}
 	t.Tallies = o.tallies
 	switch {
 	case o.status == TaskFinished:
-		t.Prepared = o.prepared
+		t.Prepared, t.End = o.prepared, o.end
 		t.turn(TaskFinished)
+	case t.Status == TaskFailing:
+		d.endFailing(p, t)
 	case t.Status == TaskCanceling:
 		t.turn(TaskCanceled)
 	case t.Moving && o.status == TaskCanceled:
@@ -163,7 +185,7 @@ func (d *decider) preparedBytes() int {
 	n := 0
 	for _, p := range d.st.Pipelines {
 		for _, t := range p.Tasks {
-			n += sizeOf(t.Prepared)
+			n += sizeOf(t.Prepared) + t.End.size()
 		}
 	}
 	return n
@@ -181,7 +203,7 @@ func sizeOf(outs []preparedOutput) int {
 func (d *decider) checked(o observation) {
 	for i := range d.st.Pipelines {
 		p := &d.st.Pipelines[i]
-		if p.ID != o.ref.Pipeline || p.Committing || p.Status != TaskRunning || d.stopping() || !allTasks(p, TaskFinished) {
+		if p.ID != o.ref.Pipeline || p.Committing || p.Status != TaskRunning || d.stopping() || !allTasks(p, TaskFinished) || d.st.Savepoint || !p.Ckpt.settled() {
 			continue
 		}
 		if o.err != "" {
@@ -189,6 +211,9 @@ func (d *decider) checked(o observation) {
 			continue
 		}
 		p.Committing = true
+		if d.w.checkpointDue != nil {
+			p.Ckpt.Final = p.Ckpt.take()
+		}
 	}
 }
 
@@ -197,8 +222,14 @@ func (d *decider) preparedLost(p *pipelineState, t *taskState) {
 	if !p.Committing || t.Status != TaskFinished || t.Committed || p.Status.ended() {
 		return
 	}
-	d.injure(p, injury{task: t, cause: fmt.Sprintf("%v: its output was lost with member %s before it was committed", p.ref(t), t.Worker)})
-	t.Prepared = nil
+	lost := injury{task: t, cause: fmt.Sprintf("%v: its output was lost with member %s before it was committed", p.ref(t), t.Worker)}
+	lost.permanent = d.st.Savepoint // nothing starts any more that could bring it again
+	d.injure(p, lost)
+	if lost.permanent {
+		p.Ckpt.Broken = true
+		return
+	}
+	t.Prepared, t.End = nil, nil
 	t.turn(TaskCreated)
 }
 
@@ -215,8 +246,12 @@ func (d *decider) markLost() {
 
 // lose ends a task that surely does not run any more.
 func (d *decider) lose(p *pipelineState, t *taskState, why string) {
-	if t.Status == TaskCanceling {
+	switch t.Status {
+	case TaskCanceling:
 		t.turn(TaskCanceled)
+		return
+	case TaskFailing:
+		d.endFailing(p, t)
 		return
 	}
 	if t.Parting {
@@ -239,6 +274,7 @@ func (d *decider) healOrFail() {
 		d.failJob(d.w.fatal)
 		for i := range d.st.Pipelines {
 			d.st.Pipelines[i].Committing = false
+			d.st.Pipelines[i].Ckpt.Broken = !d.st.Pipelines[i].Ckpt.settled() || d.st.Pipelines[i].Ckpt.Broken
 		}
 	}
 	for i := range d.st.Pipelines {
@@ -253,6 +289,8 @@ func (d *decider) healOrFail() {
 			p.Committing = false // output was lost and no attempt may start: what failed becomes CANCELED
 		case k >= 0:
 			d.failPipeline(i, wounds[k].cause)
+		case d.st.Savepoint:
+			turnAll(p, TaskFailed, TaskCreated) // nothing starts any more: the savepoint has it where its last checkpoint does
 		case d.joins[i]:
 			turnAll(p, TaskFailed, TaskCreated) // it joins the restart that is about to come
 		case p.Restarts >= d.w.retryTimes:
@@ -294,7 +332,7 @@ func (d *decider) stopPipelines() {
 	}
 	for i := range d.st.Pipelines {
 		p := &d.st.Pipelines[i]
-		if p.Committing && p.Status == TaskRunning && canRollForward(p) {
+		if p.Committing && p.Status == TaskRunning && d.canRollForward(p) {
 			continue
 		}
 		p.Committing = false
@@ -311,15 +349,15 @@ func (d *decider) stopPipelines() {
 }
 
 // canRollForward reports whether a pipeline can still finish although no attempt may start any more.
-func canRollForward(p *pipelineState) bool {
-	return !slices.ContainsFunc(p.Tasks, func(t taskState) bool { return !wasRunning(t) })
+func (d *decider) canRollForward(p *pipelineState) bool {
+	return !p.Ckpt.Broken && !slices.ContainsFunc(p.Tasks, func(t taskState) bool { return !d.began(t) })
 }
 
 func (d *decider) endPipelines() {
 	for i := range d.st.Pipelines {
 		p := &d.st.Pipelines[i]
 		d.pipelineStarted(i)
-		if slices.ContainsFunc(p.Tasks, func(t taskState) bool { return !t.Status.ended() }) {
+		if slices.ContainsFunc(p.Tasks, func(t taskState) bool { return !t.Status.ended() }) || !p.Ckpt.settled() {
 			continue
 		}
 		switch {
@@ -327,7 +365,7 @@ func (d *decider) endPipelines() {
 			d.st.turnPipeline(i, TaskFailed)
 		case p.Status == TaskCanceling:
 			d.st.turnPipeline(i, TaskCanceled)
-		case p.Committing && !slices.ContainsFunc(p.Tasks, func(t taskState) bool { return !t.Committed }):
+		case p.Committing && !slices.ContainsFunc(p.Tasks, func(t taskState) bool { return !t.Committed && !(d.st.Savepoint && t.Status == TaskCanceled) }):
 			d.st.turnPipeline(i, TaskFinished)
 		}
 	}
@@ -342,6 +380,8 @@ func (d *decider) endJob() {
 	}
 	all := len(d.st.Pipelines)
 	switch {
+	case count[TaskFinished] == all && d.st.Status != JobFailing && d.st.Savepoint:
+		d.st.turn(JobSavepointDone)
 	case count[TaskFinished] == all && d.st.Status != JobFailing:
 		d.st.turn(JobFinished)
 	case count[TaskFinished]+count[TaskFailed]+count[TaskCanceled] < all:
@@ -368,7 +408,7 @@ func (d *decider) started() {
 
 func (d *decider) pipelineStarted(i int) {
 	p := &d.st.Pipelines[i]
-	if p.Status == TaskDeploying && !slices.ContainsFunc(p.Tasks, func(t taskState) bool { return !wasRunning(t) }) {
+	if p.Status == TaskDeploying && !slices.ContainsFunc(p.Tasks, func(t taskState) bool { return !d.began(t) }) {
 		d.st.turnPipeline(i, TaskRunning)
 	}
 }

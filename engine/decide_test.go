@@ -27,7 +27,7 @@ func testState(pipelines, tasks int) *jobState {
 func testWorld(retries int) world {
 	members := map[string]bool{"m0": true, "m1": true, "m2": true}
 	return world{
-		members: members, retryTimes: retries, nowMs: 2,
+		members: members, retryTimes: retries, nowMs: 2, checkpointDue: func(*pipelineState) bool { return true },
 		held: func(*pipelineState) bool { return false },
 		place: func(n int, _ bool) placement {
 			var ids []string
@@ -51,7 +51,7 @@ func testWorld(retries int) world {
 func answer(t *rapid.T, st *jobState) observation {
 	p := rapid.SampledFrom(st.Pipelines).Draw(t, "pipeline")
 	task := rapid.SampledFrom(p.Tasks).Draw(t, "task")
-	o := observation{kind: obsKind(rapid.IntRange(0, int(obsChecked)).Draw(t, "kind")), ref: p.ref(&task)}
+	o := observation{kind: obsKind(rapid.IntRange(0, int(obsCkptCommitFailed)).Draw(t, "kind")), ref: p.ref(&task)}
 	if rapid.IntRange(0, 4).Draw(t, "late") == 0 {
 		o.ref.Attempt = max(o.ref.Attempt-1, 0)
 	}
@@ -65,8 +65,51 @@ func answer(t *rapid.T, st *jobState) observation {
 		if rapid.IntRange(0, 9).Draw(t, "bad") == 0 {
 			o.err = "bad"
 		}
+	case obsCkptDone, obsCkptLate, obsCkptAbort, obsCkptCommitted, obsCkptCommitFailed:
+		answerCheckpoint(t, &p, &o)
 	}
 	return o
+}
+
+// answerCheckpoint completes an observation about a checkpoint, mostly of the one that the state has.
+func answerCheckpoint(t *rapid.T, p *pipelineState, o *observation) {
+	o.ref = taskRef{Pipeline: p.ID}
+	o.ckpt = p.Ckpt.Open
+	if o.kind == obsCkptCommitted || o.kind == obsCkptCommitFailed {
+		o.ckpt = p.Ckpt.Done
+	}
+	if rapid.IntRange(0, 9).Draw(t, "other checkpoint") == 0 {
+		o.ckpt++
+	}
+	o.points = map[taskRef]taskPoint{}
+	for i := range p.Tasks {
+		ref := p.ref(&p.Tasks[i])
+		if rapid.IntRange(0, 9).Draw(t, "answered") > 0 {
+			o.points[ref] = taskPoint{Prepared: []preparedOutput{{Vertex: 9, Data: []byte("y")}}}
+		} else {
+			o.late = append(o.late, ref)
+		}
+	}
+}
+
+// checkCheckpoints: ids only rise, the newest complete one never goes back, one is in flight at most, and the next begins only when the last is
+// done with. A pipeline that has ended owes nothing to a checkpoint.
+func checkCheckpoints(t *rapid.T, next *jobState, p, q *pipelineState) {
+	a, b := p.Ckpt, q.Ckpt
+	switch {
+	case b.Next < a.Next, b.Done < a.Done, b.Final < a.Final, b.Open != 0 && b.Open < a.Open:
+		t.Fatalf("checkpoints go back: %+v -> %+v", a, b)
+	case b.Done != a.Done && b.Done != a.Open:
+		t.Fatalf("complete without having been in flight: %+v -> %+v", a, b)
+	case b.Open != 0 && (!b.settled() || next.Savepoint || next.Cancel || q.Committing || !steady(q)):
+		t.Fatalf("in flight in %+v", q)
+	case q.Status.ended() && !b.settled():
+		t.Fatalf("pipeline %s with output to commit: %+v", q.Status, b)
+	}
+}
+
+func allFinished(st *jobState) bool {
+	return !slices.ContainsFunc(st.Pipelines, func(p pipelineState) bool { return p.Status != TaskFinished })
 }
 
 // Whatever is observed in whatever order: only edges of the tables are used, attempts only rise, a canceled job starts nothing, an end is an end,
@@ -78,6 +121,9 @@ func TestDecideKeepsItsRules(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if rapid.IntRange(0, 19).Draw(t, "cancel") == 0 {
 				st.Cancel = true
+			}
+			if rapid.IntRange(0, 19).Draw(t, "savepoint") == 0 && st.Status == JobRunning {
+				st.Savepoint = true
 			}
 			if len(w.members) > 1 && rapid.IntRange(0, 19).Draw(t, "death") == 0 {
 				delete(w.members, rapid.SampledFrom([]string{"m0", "m1", "m2"}).Draw(t, "who"))
@@ -117,16 +163,22 @@ func checkStep(t *rapid.T, st, next *jobState) {
 		}
 		for j := range q.Tasks {
 			a, b := &p.Tasks[j], &q.Tasks[j]
-			if b.Attempt < a.Attempt || b.Attempt > a.Attempt+1 || b.Attempt > a.Attempt && st.Cancel {
-				t.Fatalf("task %v: attempt %d -> %d, canceled %v", q.ref(b), a.Attempt, b.Attempt, st.Cancel)
+			if b.Attempt < a.Attempt || b.Attempt > a.Attempt+1 || b.Attempt > a.Attempt && (st.Cancel || st.Savepoint) {
+				t.Fatalf("task %v: attempt %d -> %d, canceled %v, savepoint %v", q.ref(b), a.Attempt, b.Attempt, st.Cancel, st.Savepoint)
 			}
-			if q.Status == TaskFinished && !b.Committed || b.Committed && b.Status != TaskFinished {
+			if q.Status == TaskFinished && !b.Committed && !(st.Savepoint && b.Status == TaskCanceled) || b.Committed && b.Status != TaskFinished {
 				t.Fatalf("pipeline %s, task %s, committed %v", q.Status, b.Status, b.Committed)
 			}
 			if q.Status.ended() && !b.Status.ended() {
 				t.Fatalf("pipeline %d is %s with a task that is %s", q.ID, q.Status, b.Status)
 			}
 		}
+	}
+	for i := range next.Pipelines {
+		checkCheckpoints(t, next, &st.Pipelines[i], &next.Pipelines[i])
+	}
+	if (next.Status == JobSavepointDone) != (next.Savepoint && next.Status.Final() && allFinished(next)) && next.Status != JobFailed {
+		t.Fatalf("the job is %s, savepoint %v", next.Status, next.Savepoint)
 	}
 	if next.Status == JobFailed && next.Cause == "" {
 		t.Fatal("FAILED without a cause")

@@ -22,6 +22,7 @@ type driver struct {
 	log         *slog.Logger
 	wake        chan struct{}
 	calls       sync.WaitGroup
+	book        *book
 
 	hold map[int]hold // by pipeline id; of the goroutine of run
 
@@ -46,11 +47,13 @@ type delivery struct {
 }
 
 func newDriver(c *coordinator, def *definition) *driver {
-	return &driver{
+	d := &driver{
 		c: c, jobID: def.jobID, incarnation: def.info.Incarnation, def: def,
 		log: c.s.cfg.Logger.With("job", def.jobID, "term", c.term), wake: make(chan struct{}, 1),
 		hold: map[int]hold{}, lines: map[lineKey]*line{}, confirmed: map[taskRef]time.Time{}, progress: map[taskRef][]tally{},
 	}
+	d.book = newBook(d)
+	return d
 }
 
 // run drives the job until it has ended, another took it over, or ctx ends.
@@ -104,31 +107,41 @@ func (d *driver) step(ctx context.Context) (*jobState, error) {
 		if err := stepGuard(snap, d.incarnation, d.c.term); err != nil {
 			return Txn{}, err
 		}
+		if err := d.book.load(ctx, snap.state); err != nil {
+			return Txn{}, err
+		}
 		d.c.slots.publish(d.def, snap.state)
-		next = decide(snap.state, observations(in), d.world(snap.state))
-		return d.stepTxn(snap, next)
+		obs := append(observations(in), d.book.results(snap.state)...)
+		next = decide(snap.state, obs, d.world(snap.state))
+		return d.stepTxn(ctx, snap, next, obs)
 	})
 	if err = ignoring(err, errNothing); err != nil {
 		return nil, err
+	}
+	for _, o := range d.book.follow(ctx, next) {
+		d.add(delivery{obs: o})
 	}
 	d.c.slots.publish(d.def, next)
 	d.settle(in, nil)
 	return next, nil
 }
 
-func (d *driver) stepTxn(snap snapshot, next *jobState) (Txn, error) {
+func (d *driver) stepTxn(ctx context.Context, snap snapshot, next *jobState, obs []observation) (Txn, error) {
 	now := time.Now().UnixMilli()
+	if err := d.book.stage(ctx, snap.state, next, obs); err != nil {
+		return Txn{}, err
+	}
 	switch {
 	case next.Status.Final():
 		d.log.Info("job ends", "status", next.Status, "cause", next.Cause)
-		return commitTxn(snap, next, now, d.c.s.cfg.StateCleanupDelay), nil
+		return d.book.add(commitTxn(snap, next, now, d.c.s.cfg.StateCleanupDelay)), nil
 	case bytes.Equal(encode(snap.state), encode(next)):
 		return Txn{}, errNothing
 	}
 	if snap.state.Status != next.Status {
 		d.log.Info("job state changes", "from", snap.state.Status, "to", next.Status)
 	}
-	return transitionTxn(snap, next, now), nil
+	return d.book.add(transitionTxn(snap, next, now)), nil
 }
 
 func (d *driver) world(st *jobState) world {
@@ -145,6 +158,7 @@ func (d *driver) world(st *jobState) world {
 		nowMs: time.Now().UnixMilli(),
 	}
 	w.leaving, w.elsewhere = leaversOf(members, d.def.tags())
+	d.book.world(st, &w)
 	if d.def.plan == nil {
 		w.fatal = fmt.Sprintf("the config cannot be read: %v", d.def.err)
 		return w
@@ -201,11 +215,14 @@ func (d *driver) lastWill(ctx context.Context) error {
 		w := d.world(snap.state)
 		w.members = nil
 		w.held = func(*pipelineState) bool { return true }
+		if err := d.book.load(ctx, snap.state); err != nil {
+			return Txn{}, err
+		}
 		next := decide(snap.state, observations(in), w)
 		if !next.Status.Final() {
 			return Txn{}, errNothing
 		}
-		return d.stepTxn(snap, next)
+		return d.stepTxn(ctx, snap, next, observations(in))
 	})
 	if err == nil {
 		d.log.Info("terminal result committed after the leadership was lost")
@@ -255,10 +272,14 @@ func (d *driver) nextLook() time.Duration {
 	for _, h := range d.hold {
 		earlier(h.until)
 	}
+	at := d.book.wakeAt()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.lines {
 		earlier(l.notBefore)
 	}
-	return next.Sub(now)
+	if !at.IsZero() && at.Before(next) {
+		next = at
+	}
+	return max(next.Sub(now), time.Millisecond)
 }

@@ -24,13 +24,14 @@ type line struct {
 	busy      bool
 	notBefore time.Time
 	wait      backoff
-	failures  int // definite ones in a row
+	failures  int    // definite ones in a row
+	done      []bool // of callCkptCommit: by task
 }
 
 // launch starts the calls that are due and whose line is free.
 func (d *driver) launch(ctx context.Context, st *jobState) {
 	batch := d.def.plan != nil && d.def.plan.Mode == plugin.Batch
-	orders := map[lineKey][]taskRef{}
+	orders, barriers := map[lineKey][]taskRef{}, map[lineKey][]call{}
 	for _, c := range dueCalls(st, batch, d.isConfirmed) {
 		key := lineKey{kind: c.kind, worker: c.worker}
 		switch c.kind {
@@ -43,7 +44,20 @@ func (d *driver) launch(ctx context.Context, st *jobState) {
 			key.ref = c.ref
 			_, t := st.task(c.ref)
 			d.begin(key, func(l *line) ([]observation, bool) { return d.commit(ctx, l, c.ref, *t) })
+		case callCkptCommit:
+			key.ref = taskRef{Pipeline: c.ref.Pipeline, Attempt: int(c.ckpt)}
+			data := d.book.data[c.ref.Pipeline]
+			d.begin(key, func(l *line) ([]observation, bool) { return d.commitCheckpoint(ctx, l, c, data) })
+		case callBarrier, callSavepoint:
+			if c.kind == callBarrier && !d.book.wants(c.ckpt, c.ref) {
+				continue
+			}
+			barriers[barrierKey(c)] = append(barriers[barrierKey(c)], c)
 		}
+	}
+	for key, calls := range barriers {
+		committed := committedUpTo(st, key.ref.Pipeline)
+		d.begin(key, func(*line) ([]observation, bool) { return nil, d.barrier(ctx, key, calls, committed) })
 	}
 	for key, refs := range orders {
 		d.begin(key, func(*line) ([]observation, bool) { return d.order(ctx, key, refs) })
@@ -141,18 +155,7 @@ func (d *driver) check(st *jobState, pipeline int) observation {
 
 // commit has an attempt's output made visible, by the worker that prepared it or, if that is gone, by any other.
 func (d *driver) commit(ctx context.Context, l *line, ref taskRef, t taskState) ([]observation, bool) {
-	select {
-	case d.c.commits <- struct{}{}:
-		defer func() { <-d.c.commits }()
-	case <-ctx.Done():
-		return nil, false
-	}
-	worker := d.committer(t, l.wait.n)
-	if worker == "" {
-		return nil, false
-	}
-	req := commitRequest{JobID: d.jobID, Incarnation: d.incarnation, Term: d.c.term, Ref: ref, Prepared: t.Prepared}
-	err := d.c.s.ask(ctx, d.c.s.cfg.CommitTimeout, worker, opCommit, req, nil)
+	err := d.commitOn(ctx, l.wait.n, ref, t)
 	_, permanent := errors.AsType[*plugin.PermanentError](err)
 	if err == nil || again(err) {
 		l.failures = 0
@@ -167,7 +170,7 @@ func (d *driver) commit(ctx context.Context, l *line, ref taskRef, t taskState) 
 	case permanent, l.failures >= maxCommitFailures:
 		return []observation{{kind: obsCommitFailed, ref: ref, err: err.Error()}}, true
 	}
-	d.log.Warn("commit of a task's output failed, will be repeated", "task", ref, "worker", worker, "error", err)
+	d.log.Warn("commit of a task's output failed, will be repeated", "task", ref, "worker", t.Worker, "error", err)
 	return nil, false
 }
 

@@ -73,6 +73,7 @@ func TestWorkerKilledAtEveryMoment(t *testing.T) {
 				t.Errorf("%d restarts, want at most one per pipeline", v.Restarts)
 			}
 			c.wantEmpty(ctx, 2*time.Minute)
+			c.wantNoneOf(ctx, checkpointMaps)
 		})
 	}
 }

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // liveMaps must be empty once all jobs were cleaned up.
 var liveMaps = []string{engine.MapRunningJobInfo, engine.MapRunningJobState, engine.MapStateTimestamps, engine.MapPendingJobCleanup}
 
+// checkpointMaps have entries of jobs that took checkpoints, and of no others.
+var checkpointMaps = []string{engine.MapCheckpointID, engine.MapCheckpointMonitor, engine.MapCheckpointData}
+
 // cluster is a running grid with what tests ask of it.
 type cluster struct {
 	*enginetest.Grid
@@ -139,6 +142,16 @@ func (c *cluster) wantEmpty(ctx context.Context, within time.Duration) {
 		}
 	}
 	c.t.Errorf("left after the cleanup:%s", left)
+}
+
+// wantNoneOf checks that maps are empty.
+func (c *cluster) wantNoneOf(ctx context.Context, maps []string) {
+	c.t.Helper()
+	for _, m := range maps {
+		if n, _ := c.Store.Size(ctx, m); n > 0 {
+			c.t.Errorf("%s has %d entries", m, n)
+		}
+	}
 }
 
 func (c *cluster) running(ctx context.Context) []string {

@@ -25,9 +25,10 @@ func leaversOf(members []Member, tags map[string]string) (leaving map[string]boo
 }
 
 // markParting marks attempts on members that are leaving: their loss will cost no restart. If another worker may have them, they are stopped,
-// to be started there; otherwise they go on as long as their member is there.
+// to be started there; otherwise they go on as long as their member is there. Those of a job that is being stopped with a savepoint are left alone:
+// they end by themselves, and the member waits for that.
 func (d *decider) markParting() {
-	if d.stopping() {
+	if d.stopping() || d.st.Savepoint {
 		return
 	}
 	for i := range d.st.Pipelines {

@@ -172,7 +172,7 @@ func TestBadRequests(t *testing.T) {
 				t.Errorf("Submit(%q, savepoint %v) = %v, want ErrInvalid with %s", test.req.JobID, test.req.StartWithSavepoint, err, test.want)
 			}
 		}
-		if err := c.Any().Stop(ctx, engine.StopRequest{JobID: "5", Savepoint: true}); !errors.Is(err, engine.ErrInvalid) {
+		if err := c.Any().Stop(ctx, engine.StopRequest{JobID: "5", Savepoint: true}); !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("Stop with savepoint = %v", err)
 		}
 		c.wantEmpty(ctx, time.Second)

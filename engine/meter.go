@@ -26,6 +26,21 @@ func (m *meter) table(name string) *tally {
 	return t
 }
 
+// restore adds the figures that tasks had at a checkpoint.
+func (m *meter) restore(all [][]tally) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, tallies := range all {
+		for _, o := range tallies {
+			t := m.table(o.Table)
+			t.SourceRows += o.SourceRows
+			t.SourceBytes += o.SourceBytes
+			t.SinkRows += o.SinkRows
+			t.SinkBytes += o.SinkBytes
+		}
+	}
+}
+
 func (m *meter) read(table string, rows, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,6 +15,7 @@ func TestDecideMoves(t *testing.T) {
 		nowhere   bool // no other worker is there
 		gone      bool // the leaver is not a member any more
 		canceled  bool
+		savepoint bool // the job is being stopped with one
 		answer    *observation
 		status    TaskStatus // of the task in the end
 		attempt   int
@@ -37,9 +38,11 @@ func TestDecideMoves(t *testing.T) {
 		"is canceled":                  {canceled: true, status: TaskCanceling, attempt: 1, worker: leaver, stop: true},
 		"is canceled and has stopped":  {canceled: true, answer: &observation{kind: obsEnded, status: TaskCanceled}, status: TaskCanceled, attempt: 1, worker: leaver},
 		"is canceled and went with it": {canceled: true, gone: true, status: TaskCanceled, attempt: 1, worker: leaver},
+		"ends at a savepoint":          {savepoint: true, status: TaskRunning, attempt: 1, worker: leaver},
+		"went before a savepoint":      {savepoint: true, gone: true, status: TaskCanceled, attempt: 1, worker: leaver, failures: 1},
 	} {
 		st := testState(1, 1)
-		st.Status = JobRunning
+		st.Status, st.Savepoint = JobRunning, test.savepoint
 		p := &st.Pipelines[0]
 		p.Status = TaskRunning
 		p.Tasks[0].Status, p.Tasks[0].Worker, p.Tasks[0].Attempt = TaskRunning, leaver, 1
@@ -72,8 +75,8 @@ func TestDecideMoves(t *testing.T) {
 		if got.Status != test.status || got.Attempt != test.attempt || got.Worker != test.worker || st.Pipelines[0].Restarts != test.restarts || st.FailureSum != test.failures {
 			t.Errorf("%s: %s attempt %d on %s, %d restarts, %d failures", name, got.Status, got.Attempt, got.Worker, st.Pipelines[0].Restarts, st.FailureSum)
 		}
-		if got.Attempt == 2 && (got.Moving || got.Parting) {
-			t.Errorf("%s: the new attempt is to be moved, too", name)
+		if (got.Attempt == 2 || test.savepoint) && (got.Moving || got.Parting) {
+			t.Errorf("%s: attempt %d is to be moved", name, got.Attempt)
 		}
 		calls := dueCalls(st, true, func(taskRef) bool { return false })
 		if stop := len(calls) == 1 && calls[0].kind == callCancel && calls[0].worker == leaver; !st.Status.Final() && stop != test.stop {
@@ -121,6 +124,7 @@ func TestDecideKeepsItsRulesWhileMembersLeave(t *testing.T) {
 				o := answer(t, st)
 				_, task := st.task(o.ref)
 				loss := o.kind == obsUnknown || o.kind == obsPreparedLost || o.kind == obsCommitFailed || o.kind == obsChecked && o.err != "" ||
+					o.kind == obsCkptLate || o.kind == obsCkptCommitFailed ||
 					o.kind == obsEnded && (o.status == TaskFailed || o.status == TaskCanceled && !task.Moving)
 				if !peaceful || !loss {
 					obs = append(obs, o)

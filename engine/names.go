@@ -9,13 +9,15 @@ const (
 	MapPendingJobCleanup = "engine_pendingJobCleanup" // what is left to clean up after a job's end
 	MapFinishedJobState  = "engine_finishedJobState"  // history, with a TTL
 
+	MapCheckpointID      = "engine_checkpoint-id-map"  // which checkpoints of a job are kept; outlives a job that can be started again
+	MapCheckpointMonitor = "engine_checkpoint_monitor" // figures of a job's checkpoints; outlives the job as long as its history
+	MapCheckpointData    = "engine_checkpoint_data"    // complete checkpoints, one entry each
+
 	// The following names are reserved: the engine keeps these facts in the entries above.
 	MapOwnedSlotProfiles     = "engine_ownedSlotProfilesIMap"
 	MapRunningJobMetrics     = "engine_runningJobMetrics"
 	MapFinishedJobMetrics    = "engine_finishedJobMetrics"
 	MapFinishedJobVertexInfo = "engine_finishedJobVertexInfo"
-	MapCheckpointID          = "engine_checkpoint-id-map"
-	MapCheckpointMonitor     = "engine_checkpoint_monitor"
 )
 
 // keyOf returns the key of a job's entry in one of the maps.
@@ -23,5 +25,6 @@ func keyOf(mapName, jobID string) Key { return Key{Map: mapName, Place: jobID, K
 
 // MapNames returns the names of the maps that the engine uses, in no particular order.
 func MapNames() []string {
-	return []string{MapRunningJobInfo, MapRunningJobState, MapStateTimestamps, MapPendingJobCleanup, MapFinishedJobState}
+	return []string{MapRunningJobInfo, MapRunningJobState, MapStateTimestamps, MapPendingJobCleanup, MapFinishedJobState,
+		MapCheckpointID, MapCheckpointMonitor, MapCheckpointData}
 }

@@ -14,7 +14,7 @@ type jobInfo struct {
 	Name        string
 	Config      []byte
 	CreatedMs   int64
-	Savepoint   bool
+	Savepoint   bool // was started with a savepoint
 }
 
 // jobState is a job with all its pipelines and task groups: one entry, so that each step is one transaction on one version.
@@ -23,6 +23,7 @@ type jobState struct {
 	Term        uint64 // of the master that drives the job; it alone may write, except for the cancel intent
 	Status      JobStatus
 	Cancel      bool      // intent: set once, never cleared
+	Savepoint   bool      // intent to stop with a savepoint: set once, never cleared
 	Cause       string    // root cause of a failure
 	PendingFor  string    // why a PENDING job waits
 	Failures    []failure // of attempts, in order; the first ones and the last ones
@@ -44,7 +45,10 @@ type pipelineState struct {
 	Committing bool // the commit decision: from here the pipeline only rolls forward
 	// RestartAtMs is the wall clock before which what was restarted last does not start; 0 without a restart.
 	RestartAtMs int64
+	Ckpt        ckptState
 	Tasks       []taskState
+
+	answered []taskPoint // of the checkpoint that became complete since the state was cloned; not stored
 }
 
 // taskState is one task group: a subtask of a source with everything downstream of it.
@@ -57,7 +61,8 @@ type taskState struct {
 	Moving          bool   // the attempt is to stop, so that another one starts elsewhere; Parting is set too
 	Committed       bool
 	Prepared        []preparedOutput
-	Tallies         []tally // final figures of a task that has ended
+	Tallies         []tally    // final figures of a task that has ended
+	End             *taskPoint // where a task that is FINISHED stopped; without its prepared output and figures
 }
 
 // preparedOutput is what a sink's writer prepared.
@@ -119,6 +124,7 @@ func (s *jobState) clone() *jobState {
 	c.Pipelines = slices.Clone(s.Pipelines)
 	for i := range c.Pipelines {
 		c.Pipelines[i].Tasks = slices.Clone(s.Pipelines[i].Tasks)
+		c.Pipelines[i].answered = nil
 	}
 	return &c
 }

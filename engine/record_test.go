@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"gridnode/engine/config"
 )
 
 func sampleRecords() map[string]any {
@@ -17,6 +19,15 @@ func sampleRecords() map[string]any {
 	st.Cause, st.PendingFor, st.Cancel = "a cause", strings.Repeat("x", 300), true
 	st.Pipelines[0].Tasks[0].Prepared = []preparedOutput{{Vertex: 3, Data: make([]byte, 70_000)}}
 	st.Pipelines[1].Tasks[2].Tallies = []tally{{Table: "t", SourceRows: -1, SinkBytes: 1 << 40}}
+	point := taskPoint{Source: 1, Subtask: 2, Position: make([]byte, 300), States: []vertexState{{Vertex: 3, Data: []byte("s")}},
+		Tallies: []tally{{Table: "t", SinkRows: 7}}, Prepared: []preparedOutput{{Vertex: 3, Data: make([]byte, 70_000)}}, Worker: "m0"}
+	st.Savepoint, st.Pipelines[0].Tasks[1].End = true, &point
+	st.Pipelines[1].Ckpt = ckptState{Next: 1 << 63, Open: 3, Done: 2, Committed: true, Final: 9, Rescaled: true}
+	figures := JobCheckpoints{JobID: "7", Incarnation: "i"}
+	for i := range uint64(70) {
+		a, b := pipelineState{ID: 1, Ckpt: ckptState{Open: i + 1}}, pipelineState{ID: 1, Ckpt: ckptState{Done: i + 1}}
+		figures.note(&a, &b, RegularCheckpoint, 812, "late", time.UnixMilli(5))
+	}
 	times := newTimestamps(st, 5)
 	return map[string]any{
 		"info":     jobInfo{Incarnation: "i", Config: make([]byte, 300), CreatedMs: 1 << 40},
@@ -27,8 +38,14 @@ func sampleRecords() map[string]any {
 		"request":  request{Op: opOrder, Body: encode(orderRequest{Tasks: []taskRef{{1, 2, 3, 4}}})},
 		"response": response{Code: codeOK, After: -time.Second, Body: encode(make([]JobView, 40))},
 		"nothing":  struct{}{},
-		"long":     strings.Repeat("y", 1<<17),
-		"floats":   []any{float32(1), float64(2), int8(-100), int16(-300), int32(-70_000), int64(-1 << 40), uint8(200), uint16(60_000), uint32(1 << 31), uint64(1 << 63)},
+		"checkpoint": checkpointData{JobID: "7", Incarnation: "i", Pipeline: 1, ID: 1 << 63, Kind: SavepointKind,
+			Vertices: []vertexSpec{{ID: 1, Kind: "source", Plugin: "FakeSource", Parallelism: 3}}, Tasks: []taskPoint{point, {Done: true}}},
+		"index":   checkpointIndex{Incarnation: "i", Status: JobFailed, Pipelines: []keptPipeline{{ID: 1, Kept: []keptCheckpoint{{ID: 3, Settled: true}, {ID: 4, Broken: true}}}}},
+		"figures": figures,
+		"barrier": barrierRequest{JobID: "7", Incarnation: "i", Term: 3, ID: 4, Tasks: []taskRef{{1, 2, 3, 4}}},
+		"answer":  barrierAnswer{Points: []*taskPoint{nil, &point}},
+		"long":    strings.Repeat("y", 1<<17),
+		"floats":  []any{float32(1), float64(2), int8(-100), int16(-300), int32(-70_000), int64(-1 << 40), uint8(200), uint16(60_000), uint32(1 << 31), uint64(1 << 63)},
 	}
 }
 
@@ -114,7 +131,7 @@ func FuzzRecords(f *testing.F) {
 		}
 		var req request
 		if decode(b, &req) == nil {
-			for _, into := range []any{&orderRequest{}, &commitRequest{}, &cleanupRequest{}, &report{}, &progressReport{}, &SubmitRequest{}, &StopRequest{}} {
+			for _, into := range []any{&orderRequest{}, &commitRequest{}, &cleanupRequest{}, &barrierRequest{}, &report{}, &progressReport{}, &SubmitRequest{}, &StopRequest{}} {
 				_ = decode(req.Body, into)
 			}
 		}
@@ -122,7 +139,9 @@ func FuzzRecords(f *testing.F) {
 		if decode(b, &res) == nil {
 			_ = fmt.Sprint(res.err())
 			_ = decode(res.Body, &[]JobView{})
+			_ = decode(res.Body, &barrierAnswer{})
 		}
+		readCheckpoints(t, e)
 		var st *jobState
 		if load(e, &st) == nil {
 			again := encode(st)
@@ -132,6 +151,34 @@ func FuzzRecords(f *testing.F) {
 			}
 		}
 	})
+}
+
+// readCheckpoints reads bytes as all that is stored about checkpoints, and goes on from what came out. What can be read is stored again as the same.
+func readCheckpoints(t *testing.T, e Entry) {
+	var index *checkpointIndex
+	if load(e, &index) == nil {
+		st := testState(2, 1)
+		st.Status = JobFailed
+		_ = index.missing("7", index.retained(st, true, 2))
+	}
+	var figures *JobCheckpoints
+	if load(e, &figures) == nil {
+		p := pipelineState{ID: 1, Ckpt: ckptState{Open: 1}}
+		figures.note(&p, &pipelineState{ID: 1, Ckpt: ckptState{Done: 1}}, RegularCheckpoint, 1, "", time.UnixMilli(5))
+	}
+	var data *checkpointData
+	if load(e, &data) != nil {
+		return
+	}
+	again, err := unseal(sealed(data))
+	if err != nil || !bytes.Equal(encode(again), encode(data)) {
+		t.Fatalf("a checkpoint that was read cannot be stored: %v", err)
+	}
+	for now := 1; now < 4; now++ {
+		p := config.Pipeline{ID: 1, Vertices: []config.Vertex{{ID: 1, Kind: config.SourceVertex, Plugin: "FakeSource", Parallelism: now}}}
+		_, _ = restoreFrom(data, p, taskRef{Pipeline: 1, Source: 1})
+		_, _ = fit(data, jobInfo{}, &config.Job{Pipelines: []config.Pipeline{p}}, false)
+	}
 }
 
 // stepAll takes the steps that follow from a state that was read.

@@ -82,6 +82,8 @@ func (r *Rules) Applied(get func(Key) Entry, t Txn) {
 	}
 	j.state(next, note)
 	j.entries(next, note)
+	j.resumed(next, t, note)
+	checkpointsStored(next, get, note)
 	j.record(next, note)
 	j.gone(next, note)
 	j.last = next
@@ -119,6 +121,9 @@ func (j *ruled) state(next snapshot, note func(string, ...any)) {
 		if st.Status == JobCanceled && !st.Cancel {
 			note("I4: CANCELED without a cancel")
 		}
+		if st.Status == JobSavepointDone && !st.Savepoint || st.Status == JobFinished && st.Savepoint {
+			note("I4: ended %s, and the intent to stop with a savepoint is %v", st.Status, st.Savepoint)
+		}
 		if st.Status == JobFailed && st.Cause == "" || st.EndedMs == 0 {
 			note("I7: ended %s, cause %q, at %d", st.Status, st.Cause, st.EndedMs)
 		}
@@ -136,6 +141,12 @@ func (j *ruled) state(next snapshot, note func(string, ...any)) {
 	if was.Cancel && !st.Cancel {
 		note("I25: the cancel is gone")
 	}
+	if was.Savepoint && !st.Savepoint {
+		note("I25: the intent to stop with a savepoint is gone")
+	}
+	if st.Status == JobDoingSavepoint && !st.Savepoint {
+		note("I4: DOING_SAVEPOINT without an intent to")
+	}
 	j.steps(st, was, note)
 }
 
@@ -148,6 +159,11 @@ func (j *ruled) steps(st, was *jobState, note func(string, ...any)) {
 		if q.Restarts < p.Restarts {
 			note("I12: the restarts of pipeline %d go back from %d to %d", q.ID, p.Restarts, q.Restarts)
 		}
+		if a, b := p.Ckpt, q.Ckpt; b.Next < a.Next || b.Done < a.Done || a.Final != 0 && b.Final != 0 && b.Final < a.Final {
+			note("I12: the checkpoints of pipeline %d go back from %+v to %+v", q.ID, a, b)
+		} else if a.Done == b.Done && (a.Committed && !b.Committed || a.Broken && !b.Broken) {
+			note("I12: what became of checkpoint %d of pipeline %d is taken back: %+v, then %+v", a.Done, q.ID, a, b)
+		}
 		for n := range min(len(p.Tasks), len(q.Tasks)) {
 			a, b := &p.Tasks[n], &q.Tasks[n]
 			switch {
@@ -155,6 +171,8 @@ func (j *ruled) steps(st, was *jobState, note func(string, ...any)) {
 				note("I13: attempts of a task go back from %d to %d", a.Attempt, b.Attempt)
 			case b.Attempt > a.Attempt && was.Cancel:
 				note("I25: attempt %d after the cancel", b.Attempt)
+			case b.Attempt > a.Attempt && was.Savepoint:
+				note("I25: attempt %d after the intent to stop with a savepoint", b.Attempt)
 			}
 		}
 	}
@@ -188,6 +206,48 @@ func (j *ruled) entries(next snapshot, note func(string, ...any)) {
 	}
 	if h := next.history; h != nil && j.ended[h.View.Incarnation] != h.View.Status {
 		note("I3: the history says %s, the end was %q", h.View.Status, j.ended[h.View.Incarnation])
+	}
+}
+
+// resumed checks the start of an ended id from its checkpoints: it alone may take the history of the run before away, and it begins where one of them is.
+func (j *ruled) resumed(next snapshot, t Txn, note func(string, ...any)) {
+	i, st, old := next.info, next.state, j.last.history
+	if i == nil || st == nil || j.last.info != nil {
+		return
+	}
+	if i.Savepoint != slices.ContainsFunc(st.Pipelines, func(p pipelineState) bool { return p.Ckpt.Done != 0 }) {
+		note("I11: a new run that is to go on from a checkpoint (%v) begins with %+v", i.Savepoint, st.Pipelines)
+	}
+	if st.Savepoint || st.Cancel {
+		note("I11: a new run begins with an intent to stop it")
+	}
+	if !slices.Contains(t.Delete, keyOf(MapFinishedJobState, next.jobID)) {
+		return
+	}
+	if !i.Savepoint {
+		note("I11: a history goes for a run that does not go on from a checkpoint")
+	}
+	if old != nil && old.View.Status == JobFinished {
+		note("I24: a job that is %s goes on", old.View.Status)
+	}
+}
+
+// checkpointsStored checks that what tasks go on from, and a savepoint that is done, is there.
+func checkpointsStored(next snapshot, get func(Key) Entry, note func(string, ...any)) {
+	st := next.state
+	if st == nil || st.Status.Final() && st.Status != JobSavepointDone {
+		return
+	}
+	for _, p := range st.Pipelines {
+		id := p.Ckpt.Done
+		if st.Status.Final() {
+			if id = p.Ckpt.Final; id == 0 {
+				note("I24: SAVEPOINT_DONE, and pipeline %d has no savepoint", p.ID)
+			}
+		}
+		if id != 0 && get(dataKey(next.jobID, st.Incarnation, p.ID, id)).Version == 0 {
+			note("I24: the job is %s, and checkpoint %d of pipeline %d is not stored", st.Status, id, p.ID)
+		}
 	}
 }
 

@@ -2,7 +2,7 @@ package engine
 
 // schedule gives workers to tasks that are to start: the whole job at first, later those that are started again.
 func (d *decider) schedule() {
-	if d.stopping() || d.st.Status.Final() {
+	if d.stopping() || d.st.Savepoint || d.st.Status.Final() {
 		return
 	}
 	first := d.st.Status == JobCreated || d.st.Status == JobPending
@@ -22,7 +22,7 @@ func (d *decider) schedule() {
 	for k, t := range waiting[:len(got.workers)] {
 		t.Attempt++
 		t.Worker, t.Parting, t.Moving = got.workers[k], false, false
-		t.Committed, t.Prepared, t.Tallies = false, nil, nil
+		t.Committed, t.Prepared, t.Tallies, t.End = false, nil, nil, nil
 		t.turn(TaskDeploying)
 	}
 	for i := range d.st.Pipelines {
@@ -73,13 +73,18 @@ const (
 	callCancel                 // stop the attempt
 	callCheck                  // judge a pipeline's prepared output
 	callCommit                 // make an attempt's prepared output visible
+
+	callBarrier    // cut the attempt's output for a checkpoint, and tell where it is
+	callSavepoint  // the same, and end it there
+	callCkptCommit // make the output visible that was prepared for a pipeline's newest checkpoint
 )
 
 // call is one of those; its fields identify it.
 type call struct {
 	kind   callKind
-	worker string // of callDeploy and callCancel
+	worker string // of those to a worker
 	ref    taskRef
+	ckpt   uint64 // of those about checkpoints
 }
 
 // dueCalls lists what is to be done in this state. confirmed tells which running attempts need no confirmation now.
@@ -90,6 +95,7 @@ func dueCalls(st *jobState, batch bool, confirmed func(taskRef) bool) []call {
 	var out []call
 	for i := range st.Pipelines {
 		p := &st.Pipelines[i]
+		out = append(out, checkpointCalls(st, p)...)
 		for j := range p.Tasks {
 			t := &p.Tasks[j]
 			ref := p.ref(t)
@@ -98,14 +104,14 @@ func dueCalls(st *jobState, batch bool, confirmed func(taskRef) bool) []call {
 				out = append(out, call{kind: callCancel, worker: t.Worker, ref: ref})
 			case t.Status == TaskDeploying, t.Status == TaskRunning && !confirmed(ref):
 				out = append(out, call{kind: callDeploy, worker: t.Worker, ref: ref})
-			case t.Status == TaskCanceling:
+			case t.Status == TaskCanceling, t.Status == TaskFailing:
 				out = append(out, call{kind: callCancel, worker: t.Worker, ref: ref})
 			case t.Status == TaskFinished && p.Committing && p.Status == TaskRunning && !t.Committed:
 				out = append(out, call{kind: callCommit, ref: ref})
 			}
 		}
 		stopping := st.Cancel || st.Status == JobFailing || st.Status == JobCanceling
-		if batch && !stopping && p.Status == TaskRunning && !p.Committing && allTasks(p, TaskFinished) {
+		if batch && !stopping && !st.Savepoint && p.Status == TaskRunning && !p.Committing && allTasks(p, TaskFinished) && p.Ckpt.settled() {
 			out = append(out, call{kind: callCheck, ref: taskRef{Pipeline: p.ID}})
 		}
 	}

@@ -102,6 +102,8 @@ func (s *Service) dispatch(ctx context.Context, req request) (any, error) {
 		return onWorker(ctx, req.Body, noAnswer(s.worker.commit))
 	case opCleanup:
 		return onWorker(ctx, req.Body, noAnswer(s.worker.cleanup))
+	case opBarrier:
+		return onWorker(ctx, req.Body, s.worker.barrier)
 	case opReport:
 		return onCoordinator(ctx, s, s.observing, req.Body, func(ctx context.Context, c *coordinator, r report) (struct{}, error) {
 			return struct{}{}, c.report(ctx, r)
@@ -125,6 +127,10 @@ func (s *Service) dispatch(ctx context.Context, req request) (any, error) {
 		return onMaster(ctx, s, req.Body, overviewLocal)
 	case opCleanups:
 		return onMaster(ctx, s, req.Body, cleanupsLocal)
+	case opCheckpoints:
+		return onMaster(ctx, s, req.Body, checkpointsLocal)
+	case opSavepoints:
+		return onMaster(ctx, s, req.Body, savepointsLocal)
 	}
 	return nil, fmt.Errorf("%w: this member does not know %q", ErrInvalid, req.Op)
 }

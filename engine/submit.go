@@ -58,11 +58,8 @@ func checkSubmit(req SubmitRequest) (string, error) {
 		}
 		id = strconv.FormatInt(n, 10)
 	}
-	switch {
-	case req.StartWithSavepoint && id == "":
+	if req.StartWithSavepoint && id == "" {
 		return "", fmt.Errorf("%w: jobId is required to start with a savepoint", ErrInvalid)
-	case req.StartWithSavepoint:
-		return "", fmt.Errorf("%w: there is no savepoint of job %s to start with; savepoints are not available yet", ErrInvalid, id)
 	}
 	return id, nil
 }
@@ -81,6 +78,13 @@ func (s *Service) checkConfig(body []byte) error {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	st := newState(jobInfo{}, plan, 0)
+	for _, p := range plan.Pipelines {
+		for _, v := range p.Vertices {
+			if err := restorable(v); err != nil && plan.Checkpoint.Interval > 0 {
+				return fmt.Errorf("%w: env: option \"checkpoint.interval\": %w", ErrInvalid, err)
+			}
+		}
+	}
 	for _, p := range st.Pipelines {
 		if len(p.Tasks) == 0 {
 			return fmt.Errorf("%w: pipeline %d has no source", ErrInvalid, p.ID)
@@ -119,6 +123,9 @@ func submitLocal(ctx context.Context, c *coordinator, req SubmitRequest) (Submit
 	plan, err := s.cfg.Parse(req.Config)
 	if err != nil {
 		return SubmitResult{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if req.StartWithSavepoint {
+		return resumeLocal(ctx, c, req, plan)
 	}
 	info := jobInfo{Incarnation: uuid.NewString(), SubmitKey: req.SubmitKey, Name: plan.Name, Config: req.Config, CreatedMs: time.Now().UnixMilli()}
 	if req.JobName != "" {
@@ -160,15 +167,12 @@ func (c *coordinator) tooLarge(st *jobState, tags map[string]string) string {
 	return c.slots.impossible(n, tags, members)
 }
 
-// Stop asks for a job to be canceled. It returns when the intent is durable; the job then converges to CANCELED, or to the end that it had
-// already come to.
+// Stop asks for a job to be canceled, or to be stopped with a savepoint. It returns when the intent is durable; the job then converges to CANCELED or
+// SAVEPOINT_DONE, or to the end that it had already come to.
 func (s *Service) Stop(ctx context.Context, req StopRequest) error {
 	n, err := parseJobID(req.JobID)
 	if err != nil {
 		return err
-	}
-	if req.Savepoint {
-		return fmt.Errorf("%w: job %s cannot be stopped with a savepoint: savepoints are not available yet", ErrInvalid, req.JobID)
 	}
 	req.JobID = strconv.FormatInt(n, 10)
 	_, err = viaMaster(ctx, s, opStop, req, idempotent, stopLocal)
@@ -191,11 +195,15 @@ func endOf(snap snapshot) JobStatus {
 }
 
 func stopLocal(ctx context.Context, c *coordinator, req StopRequest) (struct{}, error) {
+	intent, end := cancelTxn, JobCanceled
+	if req.Savepoint {
+		intent, end = c.savepointTxn, JobSavepointDone
+	}
 	err := update(ctx, c.s.cfg.Store, req.JobID, func(snap snapshot) (Txn, error) {
-		if endOf(snap) == JobCanceled {
+		if endOf(snap) == end {
 			return Txn{}, errNothing // what is asked for is so, perhaps by an earlier try of the same request
 		}
-		return cancelTxn(snap)
+		return intent(snap)
 	})
 	if err := ignoring(err, errNothing); err != nil {
 		if errors.Is(err, ErrRetryable) {
@@ -203,7 +211,7 @@ func stopLocal(ctx context.Context, c *coordinator, req StopRequest) (struct{}, 
 		}
 		return struct{}{}, err
 	}
-	c.s.cfg.Logger.Info("job is to be canceled", "job", req.JobID)
+	c.s.cfg.Logger.Info("job is to be stopped", "job", req.JobID, "savepoint", req.Savepoint)
 	if d := c.driver(req.JobID); d != nil {
 		d.poke()
 	} else {

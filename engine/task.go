@@ -26,14 +26,14 @@ const maxBatch = 1000
 func (w *worker) runTask(ctx context.Context, e *execution) report {
 	rep := report{JobID: e.key.jobID, Incarnation: e.key.incarnation, Ref: e.ref, Status: TaskFinished}
 	var err error
-	if perr := protect(func() error { rep.Prepared, err = w.process(ctx, e); return nil }); perr != nil {
+	if perr := protect(func() error { rep.Prepared, rep.End, err = w.process(ctx, e); return nil }); perr != nil {
 		err = perr
 	}
 	rep.Tallies = e.tallies()
 	if err == nil {
 		return rep
 	}
-	rep.Prepared = nil
+	rep.Prepared, rep.End = nil, nil
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errCanceled):
@@ -58,17 +58,20 @@ func protect(f func() error) (err error) {
 }
 
 // process opens the chain of a task, moves all rows through it and prepares its output.
-func (w *worker) process(ctx context.Context, e *execution) (out []preparedOutput, err error) {
+func (w *worker) process(ctx context.Context, e *execution) (out []preparedOutput, end *taskPoint, err error) {
 	if e.def.err != nil {
-		return nil, &plugin.PermanentError{Err: fmt.Errorf("read the config: %w", e.def.err)}
+		return nil, nil, &plugin.PermanentError{Err: fmt.Errorf("read the config: %w", e.def.err)}
+	}
+	if e.at.err != nil {
+		return nil, nil, &plugin.PermanentError{Err: e.at.err}
 	}
 	p, ok := e.def.pipeline(e.ref.Pipeline)
 	if !ok {
-		return nil, plugin.Permanentf("the config has no pipeline %d", e.ref.Pipeline)
+		return nil, nil, plugin.Permanentf("the config has no pipeline %d", e.ref.Pipeline)
 	}
-	c, err := openChain(ctx, p, e.ref.Source, w.taskContext(e, p))
+	c, err := openChain(ctx, p, e.ref.Source, w.taskContext(e, p), e.at)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	e.setMeter(c.meter)
 	defer func() {
@@ -76,31 +79,52 @@ func (w *worker) process(ctx context.Context, e *execution) (out []preparedOutpu
 			err = fmt.Errorf("close: %w", cerr)
 		}
 	}()
-	if err := w.pump(ctx, c, e.def.plan); err != nil {
-		return nil, err
+	if err := w.pump(ctx, c, e); err != nil {
+		return nil, nil, err
 	}
-	if e.def.plan.Mode == plugin.Streaming {
-		<-ctx.Done() // a bounded source of a streaming job has no more to say, and the job goes on until it is stopped
-		return nil, context.Cause(ctx)
-	}
-	err = w.turn(ctx, func() (err error) { out, err = c.prepare(ctx); return err })
-	return out, err
+	_, committed, _, _ := e.barriers.due()
+	err = w.turn(ctx, func() (err error) { out, end, err = c.finish(ctx, committed); return err })
+	return out, end, err
 }
 
-// pump moves rows until the source's end.
-func (w *worker) pump(ctx context.Context, c *chain, plan *config.Job) error {
-	lim := newLimits(plan)
+// pump moves rows, and takes the checkpoints that are asked for between them, until the source's end or an order to end. A bounded source of a
+// streaming job has no more to say at its end, and the job goes on until it is stopped.
+func (w *worker) pump(ctx context.Context, c *chain, e *execution) error {
+	lim := newLimits(e.def.plan)
 	table := tableOf(c.head.vertex)
+	read, stopReading := e.barriers.reading(ctx)
+	defer func() { stopReading(nil) }()
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		var rows []plugin.Row
-		err := w.turn(ctx, func() (err error) { rows, err = c.reader.Read(ctx, lim.batch); return err })
-		if errors.Is(err, io.EOF) {
+		switch id, committed, stop, due := e.barriers.due(); {
+		case stop:
 			return nil
+		case due:
+			if err := w.checkpoint(ctx, c, e, id, committed); err != nil {
+				return err
+			}
+			stopReading(nil)
+			read, stopReading = e.barriers.reading(ctx)
+			continue
+		case c.ended && e.def.plan.Mode == plugin.Batch:
+			return nil
+		case c.ended:
+			if err := e.barriers.idle(ctx); err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
+		var rows []plugin.Row
+		err := w.turn(ctx, func() (err error) { rows, err = c.reader.Read(read, lim.batch); return err })
+		switch {
+		case errors.Is(err, io.EOF):
+			c.ended = true
+			continue
+		case errors.Is(err, errBarrier):
+			continue
+		case err != nil:
 			return fmt.Errorf("%s: %w", c.head.vertex.Name, err)
 		}
 		bytes := sizeOfRows(rows)
@@ -112,6 +136,17 @@ func (w *worker) pump(ctx context.Context, c *chain, plan *config.Job) error {
 			return err
 		}
 	}
+}
+
+// checkpoint cuts a task's output and keeps the answer for the master.
+func (w *worker) checkpoint(ctx context.Context, c *chain, e *execution, id, committed uint64) error {
+	var pt taskPoint
+	err := w.turn(ctx, func() (err error) { pt, err = c.barrier(ctx, id, committed); return err })
+	if err != nil {
+		return fmt.Errorf("checkpoint %d: %w", id, err)
+	}
+	e.barriers.give(id, pt)
+	return nil
 }
 
 func (w *worker) taskContext(e *execution, p config.Pipeline) plugin.TaskContext {

@@ -32,7 +32,7 @@ func jobNext(from JobStatus) []JobStatus {
 	case JobFailing:
 		return []JobStatus{JobFailed, JobCanceling}
 	case JobCanceling:
-		return []JobStatus{JobCanceled, JobFinished}
+		return []JobStatus{JobCanceled, JobFinished, JobSavepointDone}
 	}
 	return nil
 }
@@ -69,7 +69,9 @@ func taskNext(from TaskStatus) []TaskStatus {
 	case TaskDeploying:
 		return []TaskStatus{TaskRunning, TaskFinished, TaskFailed, TaskCanceling}
 	case TaskRunning:
-		return []TaskStatus{TaskFinished, TaskFailed, TaskCanceling}
+		return []TaskStatus{TaskFinished, TaskFailed, TaskFailing, TaskCanceling}
+	case TaskFailing: // it is being stopped, and will start again
+		return []TaskStatus{TaskFailed, TaskFinished}
 	case TaskCanceling:
 		return []TaskStatus{TaskCanceled, TaskFinished}
 	case TaskFailed, TaskFinished:

@@ -208,21 +208,30 @@ func settleTxn(snap snapshot, nowMs int64, delay time.Duration) (Txn, error) {
 
 // cancelTxn sets the cancel intent. Any term may do that; the stored term stays.
 func cancelTxn(snap snapshot) (Txn, error) {
-	switch st := snap.state; {
-	case st != nil && st.Status.Final():
-		return Txn{}, fmt.Errorf("%w: job %s is already %s", ErrConflict, snap.jobID, st.Status)
-	case st == nil && snap.history != nil:
-		return Txn{}, fmt.Errorf("%w: job %s is already %s", ErrConflict, snap.jobID, snap.history.View.Status)
-	case st == nil && snap.record != nil:
-		return Txn{}, fmt.Errorf("%w: job %s is already %s", ErrConflict, snap.jobID, snap.record.Status)
-	case st == nil && snap.info != nil:
-		return Txn{}, fmt.Errorf("%w: job %s is being recovered", ErrRetryable, snap.jobID)
-	case st == nil:
-		return Txn{}, fmt.Errorf("%w: %s", ErrNotFound, snap.jobID)
-	case st.Cancel:
+	if err := stopGuard(snap); err != nil {
+		return Txn{}, err
+	}
+	if snap.state.Cancel {
 		return Txn{}, errNothing
 	}
 	next := snap.state.clone()
 	next.Cancel = true
 	return Txn{If: snap.conds(MapRunningJobState), Put: []Put{snap.put(MapRunningJobState, next)}}, nil
+}
+
+// stopGuard refuses to stop a job that is not live.
+func stopGuard(snap snapshot) error {
+	switch st := snap.state; {
+	case st != nil && st.Status.Final():
+		return fmt.Errorf("%w: job %s is already %s", ErrConflict, snap.jobID, st.Status)
+	case st == nil && snap.history != nil:
+		return fmt.Errorf("%w: job %s is already %s", ErrConflict, snap.jobID, snap.history.View.Status)
+	case st == nil && snap.record != nil:
+		return fmt.Errorf("%w: job %s is already %s", ErrConflict, snap.jobID, snap.record.Status)
+	case st == nil && snap.info != nil:
+		return fmt.Errorf("%w: job %s is being recovered", ErrRetryable, snap.jobID)
+	case st == nil:
+		return fmt.Errorf("%w: %s", ErrNotFound, snap.jobID)
+	}
+	return nil
 }

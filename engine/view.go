@@ -28,6 +28,8 @@ func view(def *definition, st *jobState, figures func(taskRef) []tally, now time
 	}
 	if st.Cancel && !st.Status.Final() {
 		v.Status = JobCanceling // the intent is durable, whether or not the master has acted on it
+	} else if st.Savepoint && st.Status == JobRunning {
+		v.Status = JobDoingSavepoint
 	}
 	v.addTasks(st, figures, now)
 	return v

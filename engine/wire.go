@@ -16,6 +16,7 @@ const (
 	opOrder   op = "order"   // master to worker: start, confirm or stop tasks
 	opCommit  op = "commit"  // master to worker: make prepared output visible
 	opCleanup op = "cleanup" // master to worker: remove an incarnation's artefacts
+	opBarrier op = "barrier" // master to worker: take a checkpoint of tasks, or end them where they are
 
 	opReport   op = "report"   // worker to master: a task has ended
 	opProgress op = "progress" // worker to master: figures of running tasks
@@ -27,6 +28,9 @@ const (
 	opFinished op = "finished"
 	opOverview op = "overview"
 	opCleanups op = "cleanups"
+
+	opCheckpoints op = "checkpoints"
+	opSavepoints  op = "savepoints"
 )
 
 type request struct {
@@ -85,6 +89,7 @@ type report struct {
 	Permanent          bool
 	Prepared           []preparedOutput
 	Tallies            []tally
+	End                *taskPoint
 }
 
 type progressReport struct{ Tasks []taskProgress }

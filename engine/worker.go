@@ -38,6 +38,9 @@ type execution struct {
 	key execKey
 	ref taskRef
 	def *definition
+	at  restorePoint
+
+	barriers barriers
 
 	mu     sync.Mutex
 	phase  phase

@@ -82,6 +82,12 @@ func (w *worker) start(ctx context.Context, req orderRequest, fresh map[int]*exe
 		answers[i] = answerUnknown
 		if def != nil && startable(st, req.Incarnation, e.ref, w.cfg.Cluster.Self()) {
 			e.def = def
+			if err := w.restore(ctx, st, e); err != nil {
+				w.cfg.Logger.Warn("checkpoint not read yet", "job", req.JobID, "task", e.ref, "error", err)
+				w.forget(e)
+				answers[i] = answerLater
+				continue
+			}
 			answers[i] = w.hand(ctx, e)
 		}
 		if answers[i] != answerRunning {

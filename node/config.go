@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -119,7 +120,22 @@ type EngineConfig struct {
 	DynamicSlot         bool             // engine.slot-service.dynamic-slot: as many slots as jobs ask for
 	SlotNum             int              // engine.slot-service.slot-num: slots of this member when they are not dynamic
 	JobScheduleStrategy ScheduleStrategy // engine.job-schedule-strategy
+
+	CheckpointInterval  time.Duration     // engine.checkpoint.interval: of streaming jobs that do not say
+	CheckpointTimeout   time.Duration     // engine.checkpoint.timeout: of jobs that do not say
+	CheckpointStorage   CheckpointStorage // engine.checkpoint.storage.type
+	CheckpointNamespace string            // engine.checkpoint.storage.namespace: the directory of StorageLocalFile, the same for all members
+	CheckpointRetained  int               // engine.checkpoint.storage.max-retained: per pipeline
 }
+
+// CheckpointStorage says where checkpoints are kept.
+type CheckpointStorage string
+
+// The places for checkpoints.
+const (
+	StorageGrid      CheckpointStorage = "grid"      // in the grid only
+	StorageLocalFile CheckpointStorage = "localfile" // in the grid, and in a directory that outlives all members
+)
 
 // DefaultConfig returns the config of a member that is reachable from this machine only and told nothing.
 func DefaultConfig() Config {
@@ -146,6 +162,10 @@ func DefaultConfig() Config {
 			DynamicSlot:         true,
 			SlotNum:             2,
 			JobScheduleStrategy: ScheduleWait,
+			CheckpointInterval:  5 * time.Minute,
+			CheckpointTimeout:   30 * time.Second,
+			CheckpointStorage:   StorageGrid,
+			CheckpointRetained:  3,
 		},
 	}
 }
@@ -167,7 +187,8 @@ const (
 	maxExpect   = 1000
 	maxSlots    = 10_000
 	maxHistory  = 1_000_000
-	maxMemory   = 1 << 30              // of map-memory-limit-mb
+	maxMemory   = 1 << 30 // of map-memory-limit-mb
+	maxRetained = 100
 	maxWait     = 24 * time.Hour       // of leave-timeout, session-timeout and engine.state-cleanup-delay-ms
 	maxHistoric = 365 * 24 * time.Hour // of engine.history-job-expire-minutes
 	maxName     = 64
@@ -287,6 +308,22 @@ func (c EngineConfig) validate() []error {
 		lasting("engine.history-job-expire-minutes", c.HistoryJobExpire, time.Minute, maxHistoric),
 		within("engine.history-max", c.HistoryMax, 1, maxHistory),
 		within("engine.slot-service.slot-num", c.SlotNum, 0, maxSlots),
+		lasting("engine.checkpoint.interval", c.CheckpointInterval, 10*time.Millisecond, maxWait),
+		lasting("engine.checkpoint.timeout", c.CheckpointTimeout, 10*time.Millisecond, maxWait),
+		within("engine.checkpoint.storage.max-retained", c.CheckpointRetained, 1, maxRetained),
+	}
+	const namespace = "engine.checkpoint.storage.namespace"
+	switch c.CheckpointStorage {
+	case StorageGrid:
+		if c.CheckpointNamespace != "" {
+			bad = append(bad, wrong(namespace, "%q has no effect unless engine.checkpoint.storage.type is localfile", c.CheckpointNamespace))
+		}
+	case StorageLocalFile:
+		if !filepath.IsAbs(c.CheckpointNamespace) {
+			bad = append(bad, wrong(namespace, "%q is not an absolute path; localfile needs a directory that all members share", c.CheckpointNamespace))
+		}
+	default:
+		bad = append(bad, wrong("engine.checkpoint.storage.type", "%q is neither grid nor localfile", c.CheckpointStorage))
 	}
 	if s := c.JobScheduleStrategy; s != ScheduleWait && s != ScheduleReject {
 		bad = append(bad, wrong("engine.job-schedule-strategy", "%q is neither WAIT nor REJECT", s))

@@ -19,6 +19,7 @@ import (
 	"gridnode/clientproto"
 	"gridnode/engine"
 	"gridnode/engine/catalog"
+	"gridnode/engine/checkpointdir"
 	"gridnode/engine/config"
 	"gridnode/grid"
 	"gridnode/grid/cluster"
@@ -171,6 +172,14 @@ func (l *life) newEngine() error {
 	c.StateCleanupDelay, c.HistoryTTL, c.HistoryMax = cfg.StateCleanupDelay, cfg.HistoryJobExpire, cfg.HistoryMax
 	c.DynamicSlot, c.SlotNum = cfg.DynamicSlot, cfg.SlotNum
 	c.ScheduleStrategy = engine.ScheduleStrategy(cfg.JobScheduleStrategy)
+	c.Checkpoint = engine.CheckpointConfig{Interval: cfg.CheckpointInterval, Timeout: cfg.CheckpointTimeout, MaxRetained: cfg.CheckpointRetained}
+	if cfg.CheckpointStorage == StorageLocalFile {
+		files, err := checkpointdir.New(cfg.CheckpointNamespace)
+		if err != nil {
+			return err
+		}
+		c.Checkpoint.Storage = files
+	}
 	var err error
 	l.engine, err = engine.New(c)
 	return err

@@ -21,6 +21,10 @@ type Jobs interface {
 	Finished(ctx context.Context, status engine.JobStatus) ([]engine.JobView, error)
 	Overview(ctx context.Context) (engine.Overview, error)
 	Cleanups(ctx context.Context) ([]engine.CleanupView, error)
+	// Checkpoints returns the figures of a job's checkpoints, or engine.ErrNotFound.
+	Checkpoints(ctx context.Context, id string) (engine.JobCheckpoints, error)
+	// Savepoints returns what is stored of a job's checkpoints, or engine.ErrNotFound.
+	Savepoints(ctx context.Context, id string) (engine.JobSavepoints, error)
 }
 
 // ErrAbsent is what [Maps.Get] returns when there is no such entry.

@@ -40,6 +40,8 @@ type fakeJobs struct {
 	views    map[string]engine.JobView
 	overview engine.Overview
 	cleanups []engine.CleanupView
+	ckpts    map[string]engine.JobCheckpoints
+	saves    map[string]engine.JobSavepoints
 	err      error            // of every call
 	failOn   map[string]error // by job name of a submit, or job id of a stop
 	submits  []engine.SubmitRequest
@@ -115,6 +117,20 @@ func (f *fakeJobs) list(want func(engine.JobStatus) bool) (out []engine.JobView)
 func (f *fakeJobs) Overview(context.Context) (engine.Overview, error) { return f.overview, f.err }
 
 func (f *fakeJobs) Cleanups(context.Context) ([]engine.CleanupView, error) { return f.cleanups, f.err }
+
+func (f *fakeJobs) Checkpoints(_ context.Context, id string) (engine.JobCheckpoints, error) {
+	if v, ok := f.ckpts[id]; ok || f.err != nil {
+		return v, f.err
+	}
+	return engine.JobCheckpoints{}, engine.ErrNotFound
+}
+
+func (f *fakeJobs) Savepoints(_ context.Context, id string) (engine.JobSavepoints, error) {
+	if v, ok := f.saves[id]; ok || f.err != nil {
+		return v, f.err
+	}
+	return engine.JobSavepoints{}, engine.ErrNotFound
+}
 
 // fakeMaps keeps entries in memory.
 type fakeMaps struct {
@@ -314,7 +330,17 @@ func testJobs() *fakeJobs {
 		Tasks: []engine.TaskTimes{{Pipeline: 1, Source: 1, Attempt: 2, Member: "id-2",
 			States: map[engine.TaskStatus]time.Time{engine.TaskRunning: utc(3), engine.TaskFailed: utc(9)}}},
 	}
+	done := engine.CheckpointView{ID: 4, Kind: engine.RegularCheckpoint, Status: engine.CheckpointCompleted, BeganAt: at(1, 1), EndedAt: at(1, 2), Bytes: 812}
+	late := engine.CheckpointView{ID: 3, Kind: engine.RegularCheckpoint, Status: engine.CheckpointFailed, BeganAt: at(1, 0), EndedAt: at(1, 1),
+		Reason: "not complete within checkpoint.timeout"}
 	return &fakeJobs{
+		ckpts: map[string]engine.JobCheckpoints{live.JobID: {JobID: live.JobID, Incarnation: "i-1", UpdatedAt: at(1, 3), Pipelines: []engine.PipelineCheckpoints{{
+			Pipeline: 1, Triggered: 3, Completed: 1, Failed: 1, Restored: 1, LatestCompleted: &done, LatestFailed: &late,
+			Open:    &engine.OpenCheckpoint{ID: 5, Kind: engine.RegularCheckpoint, BeganAt: at(1, 3), Acknowledged: 1, Total: 2},
+			History: []engine.CheckpointView{done, late},
+		}}}},
+		saves: map[string]engine.JobSavepoints{live.JobID: {JobID: live.JobID, Incarnation: "i-1", Savepoints: []engine.SavepointView{
+			{Pipeline: 1, ID: 4, Kind: engine.RegularCheckpoint, TakenAt: time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC), Bytes: 812, Usable: true}}}},
 		views: map[string]engine.JobView{
 			live.JobID: live, pending.JobID: pending,
 			"21": ended("21", engine.JobFinished, 30, ""),

@@ -67,6 +67,7 @@ func (s *Server) handler() http.Handler {
 	s.registerSubmit(rs)
 	s.registerQueue(rs)
 	s.registerJobDetail(rs)
+	s.registerCheckpoints(rs)
 	s.registerMonitor(rs)
 	s.registerCluster(rs)
 	s.registerMaps(rs)

@@ -74,6 +74,19 @@ func allSettings() []setting {
 		{key: "engine.history-max", usage: "how many ended jobs are remembered", set: number(func(s *settings) *int { return &s.Engine.HistoryMax })},
 		{key: "engine.slot-service.dynamic-slot", usage: "as many slots as jobs ask for", set: truth(func(s *settings) *bool { return &s.Engine.DynamicSlot })},
 		{key: "engine.slot-service.slot-num", usage: "slots when they are not dynamic", set: number(func(s *settings) *int { return &s.Engine.SlotNum })},
+		{key: "engine.checkpoint.interval", usage: "milliseconds between checkpoints of streaming jobs that do not say (default 300000)",
+			set: units(time.Millisecond, func(s *settings) *time.Duration { return &s.Engine.CheckpointInterval })},
+		{key: "engine.checkpoint.timeout", usage: "milliseconds that a checkpoint may take (default 30000)",
+			set: units(time.Millisecond, func(s *settings) *time.Duration { return &s.Engine.CheckpointTimeout })},
+		{key: "engine.checkpoint.storage.type", usage: "grid, or localfile: in a directory as well (default grid)",
+			set: func(s *settings, v string) error {
+				s.Engine.CheckpointStorage = node.CheckpointStorage(strings.ToLower(v))
+				return nil
+			}},
+		{key: "engine.checkpoint.storage.namespace", usage: "that directory; all members share it",
+			set: text(func(s *settings) *string { return &s.Engine.CheckpointNamespace })},
+		{key: "engine.checkpoint.storage.max-retained", usage: "checkpoints of each pipeline that are kept (default 3)",
+			set: number(func(s *settings) *int { return &s.Engine.CheckpointRetained })},
 		{key: "engine.job-schedule-strategy", usage: "WAIT or REJECT, when there are not enough slots",
 			set: func(s *settings, v string) error {
 				s.Engine.JobScheduleStrategy = node.ScheduleStrategy(strings.ToUpper(v))

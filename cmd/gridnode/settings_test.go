@@ -70,6 +70,8 @@ func TestEveryKey_Arrives(t *testing.T) {
 		"engine.state-cleanup-delay-ms": "5000", "engine.history-job-expire-minutes": "2", "engine.history-max": "9",
 		"maps": "orders:ttl=30s;max-idle=5s,cache*:eviction=lru;max-size=9;max-size-policy=per_partition", "map-memory-limit-mb": "64",
 		"engine.slot-service.dynamic-slot": "false", "engine.slot-service.slot-num": "8", "engine.job-schedule-strategy": "wait",
+		"engine.checkpoint.interval": "7000", "engine.checkpoint.timeout": "8000", "engine.checkpoint.storage.type": "localfile",
+		"engine.checkpoint.storage.namespace": "/x", "engine.checkpoint.storage.max-retained": "5",
 	}
 	want := defaultSettings()
 	want.Name, want.ClusterName, want.Bind, want.GridPortAuto, want.Advertise = "n7", "g1", "127.0.0.1:6000", false, "127.0.0.1:6001"
@@ -82,7 +84,8 @@ func TestEveryKey_Arrives(t *testing.T) {
 		"cache*": {Eviction: "LRU", MaxSize: 9, MaxSizePolicy: "PER_PARTITION"},
 	}, 64
 	want.Insecure, want.logJSON, want.logLevel = true, true, 4
-	want.Engine = node.EngineConfig{StateCleanupDelay: 5 * time.Second, HistoryJobExpire: 2 * time.Minute, HistoryMax: 9, SlotNum: 8, JobScheduleStrategy: node.ScheduleWait}
+	want.Engine = node.EngineConfig{StateCleanupDelay: 5 * time.Second, HistoryJobExpire: 2 * time.Minute, HistoryMax: 9, SlotNum: 8, JobScheduleStrategy: node.ScheduleWait,
+		CheckpointInterval: 7 * time.Second, CheckpointTimeout: 8 * time.Second, CheckpointStorage: node.StorageLocalFile, CheckpointNamespace: "/x", CheckpointRetained: 5}
 
 	var flags []given
 	var sets, environ []string

@@ -113,15 +113,14 @@ func TestParse_Env(t *testing.T) {
 	got.Pipelines = nil
 	want := config.Job{
 		Name: "orders", Mode: plugin.Streaming, Parallelism: 2, RetryTimes: 0, RetryInterval: 7 * time.Second, RowsPerSecond: 100, BytesPerSec: 2000,
-		Tags: map[string]string{"a": "2", "b": "1"},
+		Tags:       map[string]string{"a": "2", "b": "1"},
+		Checkpoint: config.Checkpoint{Interval: 3 * time.Minute, Timeout: 10 * time.Millisecond},
 		Env: map[string]string{
 			"job.name": "orders", "job.mode": "streaming", "parallelism": "2", "job.retry.times": "0", "job.retry.interval.seconds": "7.0",
 			"read_limit.rows_per_second": "100", "read_limit.bytes_per_second": "2000", "checkpoint.interval": "180000", "checkpoint.timeout": "10",
 			"tag_filter": `{"b":"1","a":"2"}`, "savemode.execute.location": "CLUSTER", "shade.identifier": "base64",
 		},
 		Warnings: []string{
-			`env: option "checkpoint.interval" has no effect: checkpoints are not built yet`,
-			`env: option "checkpoint.timeout" has no effect: checkpoints are not built yet`,
 			`env: option "shade.identifier" has no effect: no plugin has a secret to decrypt`,
 		},
 	}
@@ -185,7 +184,7 @@ func TestParse_Errors(t *testing.T) {
 		{"blank name", job(`"job.name":" "`, fakeSource, "", console), `env: option "job.name" is blank`},
 		{"mode", job(`"job.mode":"FAST"`, fakeSource, "", console), `env: option "job.mode" is "FAST"; supported: BATCH, STREAMING`},
 		{"read limit", job(`"read_limit.rows_per_second":-1`, fakeSource, "", console), `env: option "read_limit.rows_per_second" is -1`},
-		{"streaming with transactions", job(`"job.mode":"STREAMING"`, fakeSource, "", files), `sink[0] (LocalFile): option "is_enable_transaction" is true, which in a streaming job needs checkpoints`},
+		{"checkpoint interval", job(`"checkpoint.interval":9`, fakeSource, "", console), `env: option "checkpoint.interval" is 9; it must be from 10`},
 		{"parallelism of a sink", job(`"parallelism":2`, fakeSource, "", with(console, `"parallelism":3`)), `sink[0] (Console): option "parallelism" is 3, but source[0] (FakeSource), whose rows it gets, has 2: rows do not move between task groups`},
 		{"unknown input", job("", named("a"), "", reads(`"b"`)), `sink[0] (Console): option "plugin_input" names the output "b", which does not exist; there are: a`},
 		{"inputs with a comma", job("", named("left")+","+named("right"), "", reads(`"left,right"`)), `names the output "left,right", which does not exist; several inputs are written as a list`},

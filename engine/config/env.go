@@ -45,6 +45,7 @@ func readEnv(top plugin.Object) (*Job, error) {
 	job.RowsPerSecond = int(r.Int("read_limit.rows_per_second", 0, 1, math.MaxInt32))
 	job.BytesPerSec = int(r.Int("read_limit.bytes_per_second", 0, 1, math.MaxInt32))
 	job.Tags = tagFilter(r)
+	job.Checkpoint = readCheckpoint(r)
 	job.Warnings = idleOptions(r)
 	return job, r.Done()
 }
@@ -68,6 +69,19 @@ func tagFilter(r *option.Reader) map[string]string {
 	return tags
 }
 
+// minCheckpoint is the shortest checkpoint.interval and checkpoint.timeout, in milliseconds.
+const minCheckpoint = 10
+
+func readCheckpoint(r *option.Reader) Checkpoint {
+	ms := func(name string, low int64) time.Duration {
+		return time.Duration(r.Int(name, 0, low, math.MaxInt32)) * time.Millisecond
+	}
+	return Checkpoint{
+		Interval: ms("checkpoint.interval", minCheckpoint), Timeout: ms("checkpoint.timeout", minCheckpoint), MinPause: ms("checkpoint.min-pause", 0),
+		RetainCanceled: r.Bool("checkpoint.retain-after-job-cancelled", false),
+	}
+}
+
 // idleOptions checks the options that are accepted without effect, and returns a warning for each that asks for something.
 func idleOptions(r *option.Reader) []string {
 	var out []string
@@ -76,13 +90,6 @@ func idleOptions(r *option.Reader) []string {
 			out = append(out, fmt.Sprintf("env: option %q has no effect: %s", name, why))
 		}
 	}
-	const noCheckpoints = "checkpoints are not built yet"
-	for _, name := range []string{"checkpoint.interval", "checkpoint.timeout", "checkpoint.min-pause"} {
-		r.Int(name, 1, 0, math.MaxInt64)
-		warn(name, noCheckpoints)
-	}
-	r.Bool("checkpoint.retain-after-job-cancelled", false)
-	warn("checkpoint.retain-after-job-cancelled", noCheckpoints)
 	warn("jars", "all plugins are built in")
 	warn("custom_parameters", "no plugin reads them")
 	if r.Choice("savemode.execute.location", "CLUSTER", "CLUSTER", "CLIENT") == "CLIENT" {

@@ -17,10 +17,19 @@ type Job struct {
 	RowsPerSecond int               // per source subtask; 0 is no limit
 	BytesPerSec   int               // per source subtask; 0 is no limit
 	Tags          map[string]string // tag_filter: what a worker must have to get tasks of the job; nil is no filter
+	Checkpoint    Checkpoint
 	Env           map[string]string
 	Pipelines     []Pipeline
 	// Warnings names options that are accepted and have no effect yet.
 	Warnings []string
+}
+
+// Checkpoint says when a job takes checkpoints. What is 0 the engine decides; it lets a batch job without an interval take none.
+type Checkpoint struct {
+	Interval       time.Duration // from the beginning of one to that of the next
+	Timeout        time.Duration // of one
+	MinPause       time.Duration // between the end of one and the beginning of the next
+	RetainCanceled bool          // a job that was canceled keeps them
 }
 
 // Pipeline is a connected part of the job's graph. Each subtask of each source in it is one task group, which also runs everything

@@ -1,11 +1,13 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"gridnode/engine/config"
@@ -23,6 +25,11 @@ type Spec struct {
 	Retries     int         `json:"retries"`
 	RetryAfter  Duration    `json:"retry_after"`
 	RowsPerSec  int         `json:"rows_per_sec"`
+	Interval    Duration    `json:"interval"` // between checkpoints
+	Timeout     Duration    `json:"timeout"`  // of a checkpoint
+	Retain      bool        `json:"retain"`   // checkpoints of a canceled job
+	Kind        string      `json:"kind"`     // name of the source's plugin; empty: Sequence
+	DeafAt      int         `json:"deaf_at"`  // row at which the first attempt of each task gets stuck; 0: none
 
 	OpenPause  Duration `json:"open_pause"`  // until a source is open, or its context has ended
 	ClosePause Duration `json:"close_pause"` // until a sink is closed, whatever its context says
@@ -77,7 +84,9 @@ func Parser(out *Output, member string) func([]byte) (*config.Job, error) {
 		}
 		job := &config.Job{
 			Name: s.Name, Mode: s.Mode, Parallelism: max(s.Parallelism, 1), RetryTimes: s.Retries,
-			RetryInterval: time.Duration(s.RetryAfter), RowsPerSecond: s.RowsPerSec, Env: map[string]string{"job.mode": string(s.Mode)},
+			RetryInterval: time.Duration(s.RetryAfter), RowsPerSecond: s.RowsPerSec,
+			Checkpoint: config.Checkpoint{Interval: time.Duration(s.Interval), Timeout: time.Duration(s.Timeout), RetainCanceled: s.Retain},
+			Env:        map[string]string{"job.mode": string(s.Mode)},
 		}
 		for i := range max(s.Pipelines, 1) {
 			job.Pipelines = append(job.Pipelines, pipeline(s, i+1, out, member))
@@ -92,7 +101,7 @@ func pipeline(s Spec, id int, out *Output, member string) config.Pipeline {
 	return config.Pipeline{
 		ID: id,
 		Vertices: []config.Vertex{
-			{ID: source, Kind: config.SourceVertex, Plugin: "Sequence", Name: fmt.Sprintf("Source[%d]-Sequence", id-1),
+			{ID: source, Kind: config.SourceVertex, Plugin: cmp.Or(s.Kind, "Sequence"), Name: fmt.Sprintf("Source[%d]-Sequence", id-1),
 				Parallelism: max(s.Parallelism, 1), Schema: schema, Source: sequence{spec: s, pipeline: id, schema: schema}},
 			{ID: even, Kind: config.TransformVertex, Plugin: "Same", Name: "Transform-Same", Schema: schema, Mapper: same{}},
 			{ID: sink, Kind: config.SinkVertex, Plugin: "Collect", Name: fmt.Sprintf("Sink[%d]-Collect", id-1), Schema: schema,
@@ -120,24 +129,59 @@ func (s sequence) Open(ctx context.Context, tc plugin.TaskContext) (plugin.Reade
 	if err := sleepOrDone(ctx, time.Duration(s.spec.OpenPause)); err != nil {
 		return nil, err
 	}
-	r := &sequenceReader{spec: s.spec, subtask: tc.Subtask}
+	return s.reader(tc, []span{{tc.Subtask, 0}}), nil
+}
+
+// span is a subtask's share from a row on.
+type span struct{ Subtask, Next int }
+
+func (s sequence) reader(tc plugin.TaskContext, spans []span) *sequenceReader {
+	r := &sequenceReader{spec: s.spec, spans: spans}
 	if s.spec.FailAt > 0 && tc.Attempt <= s.spec.FailAttempts && (s.spec.FailPipeline == 0 || s.spec.FailPipeline == s.pipeline) {
 		r.failAt = s.spec.FailAt
 	}
-	return r, nil
+	return r
+}
+
+// Restore implements [plugin.Restorable]; shares are dealt out whole.
+func (s sequence) Restore(_ context.Context, tc plugin.TaskContext, positions [][]byte) (plugin.Reader, error) {
+	var mine []span
+	dealt := 0
+	for i, p := range positions {
+		var spans []span
+		if p == nil {
+			continue
+		}
+		if err := json.Unmarshal(p, &spans); err != nil {
+			return nil, err
+		}
+		for _, sp := range spans {
+			if len(positions) == tc.Parallelism && i == tc.Subtask || len(positions) != tc.Parallelism && dealt%tc.Parallelism == tc.Subtask {
+				mine = append(mine, sp)
+			}
+			dealt++
+		}
+	}
+	return s.reader(tc, mine), nil
 }
 
 type sequenceReader struct {
-	spec    Spec
-	subtask int
-	next    int
-	failAt  int
+	spec   Spec
+	spans  []span
+	failAt int
 }
 
+// Position implements [plugin.Positioner].
+func (r *sequenceReader) Position() ([]byte, error) { return json.Marshal(r.spans) }
+
 func (r *sequenceReader) Read(ctx context.Context, limit int) ([]plugin.Row, error) {
-	if r.next >= r.spec.Rows {
+	for len(r.spans) > 0 && r.spans[0].Next >= r.spec.Rows {
+		r.spans = r.spans[1:]
+	}
+	if len(r.spans) == 0 {
 		return nil, io.EOF
 	}
+	s := &r.spans[0]
 	if r.spec.Pause > 0 {
 		limit = 1
 		if err := sleepOrDone(ctx, time.Duration(r.spec.Pause)); err != nil {
@@ -145,11 +189,11 @@ func (r *sequenceReader) Read(ctx context.Context, limit int) ([]plugin.Row, err
 		}
 	}
 	var rows []plugin.Row
-	for ; len(rows) < limit && r.next < r.spec.Rows; r.next++ {
-		if r.failAt > 0 && r.next+1 >= r.failAt {
+	for ; len(rows) < limit && s.Next < r.spec.Rows; s.Next++ {
+		if r.failAt > 0 && s.Next+1 >= r.failAt {
 			return nil, r.failure()
 		}
-		rows = append(rows, plugin.Row{int64(r.subtask), int64(r.next)})
+		rows = append(rows, plugin.Row{int64(s.Subtask), int64(s.Next)})
 	}
 	return rows, nil
 }
@@ -178,12 +222,21 @@ func (c *collect) Bind(plugin.Schema) error { return nil }
 func (c *collect) Open(_ context.Context, tc plugin.TaskContext, _ plugin.Schema) (plugin.Writer, error) {
 	id := fmt.Sprintf("%s/%s/%d/%d/%d", tc.JobID, tc.Incarnation, tc.Vertex, tc.Subtask, tc.Attempt)
 	c.out.open(id, c.member)
-	return &collectWriter{c: c, id: id}, nil
+	w := &collectWriter{c: c, id: id}
+	if tc.Attempt == 1 {
+		w.deafAt = c.spec.DeafAt
+	}
+	return w, nil
 }
 
 func (c *collect) Check(prepared [][]byte) error {
-	if want := max(c.spec.Parallelism, 1); len(prepared) != want {
-		return fmt.Errorf("checked %d outputs, want %d", len(prepared), want)
+	tasks := map[string]bool{}
+	for _, p := range prepared {
+		task, _, _ := strings.Cut(string(p), "#")
+		tasks[task] = true
+	}
+	if want := max(c.spec.Parallelism, 1); len(tasks) != want {
+		return fmt.Errorf("checked the outputs of %d tasks, want %d", len(tasks), want)
 	}
 	if c.spec.CheckError != "" {
 		return errors.New(c.spec.CheckError)
@@ -200,21 +253,68 @@ func (c *collect) Cleanup(_ context.Context, jobID, incarnation string) error {
 }
 
 type collectWriter struct {
-	c        *collect
-	id       string
-	rows     []plugin.Row
-	prepared bool
+	c     *collect
+	id    string
+	rows  []plugin.Row
+	parts int // that were cut
+	total int // rows, those of earlier attempts included
+
+	deafAt int // row at which a write does not return before its context ends; 0: none
 }
 
-func (w *collectWriter) Write(_ context.Context, rows []plugin.Row) error {
+// part names what is written now.
+func (w *collectWriter) part() string {
+	if w.parts == 0 {
+		return w.id
+	}
+	return fmt.Sprintf("%s#%d", w.id, w.parts)
+}
+
+func (w *collectWriter) Write(ctx context.Context, rows []plugin.Row) error {
+	if w.deafAt > 0 && w.total+len(rows) >= w.deafAt {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
 	w.rows = append(w.rows, rows...)
+	w.total += len(rows)
 	return nil
 }
 
 func (w *collectWriter) Prepare(context.Context) ([]byte, error) {
-	w.prepared = true
-	w.c.out.prepare(w.id, w.c.member, w.c.spec.Local, w.rows)
-	return []byte(w.id), nil
+	w.c.out.prepare(w.part(), w.c.member, w.c.spec.Local, w.rows)
+	return []byte(w.part()), nil
+}
+
+// Cut implements [plugin.Cutter].
+func (w *collectWriter) Cut(context.Context) ([]byte, error) {
+	id := w.part() + "#cut"
+	if len(w.rows) == 0 {
+		return nil, nil
+	}
+	w.c.out.prepare(id, w.c.member, w.c.spec.Local, w.rows)
+	w.parts, w.rows = w.parts+1, nil
+	return []byte(id), nil
+}
+
+// State implements [plugin.Cutter].
+func (w *collectWriter) State() ([]byte, error) { return json.Marshal(w.total) }
+
+// Restore implements [plugin.Cutter].
+func (w *collectWriter) Restore(states [][]byte) error {
+	for _, s := range states {
+		n := 0
+		if err := json.Unmarshal(s, &n); err != nil {
+			return err
+		}
+		w.total += n
+	}
+	return nil
+}
+
+// Forget implements [plugin.Cutter].
+func (w *collectWriter) Forget(prepared []byte) error {
+	w.c.out.forget(string(prepared))
+	return nil
 }
 
 func (w *collectWriter) Close() error {

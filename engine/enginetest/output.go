@@ -21,6 +21,7 @@ type Output struct {
 	cleanups   map[string]int // calls, by job id
 	violations []string
 	failClean  int
+	marks      map[string]bool // committed parts that were not forgotten
 }
 
 type preparedRows struct {
@@ -32,7 +33,7 @@ type preparedRows struct {
 // NewOutput returns an empty output.
 func NewOutput() *Output {
 	return &Output{opened: map[string]int{}, working: map[string]string{}, lost: map[string]bool{}, prepared: map[string]preparedRows{}, committed: map[string][]plugin.Row{},
-		commits: map[string]int{}, cleanups: map[string]int{}}
+		commits: map[string]int{}, cleanups: map[string]int{}, marks: map[string]bool{}}
 }
 
 func (o *Output) open(id, member string) {
@@ -95,11 +96,15 @@ func (o *Output) commit(id, member string, failures int) error {
 		return plugin.ErrPreparedLost
 	}
 	for other := range o.committed {
+		if strings.Contains(id+other, "#") {
+			continue // parts of jobs with checkpoints may come from several attempts; their rows are judged
+		}
 		if taskOf(other) == taskOf(id) {
 			o.violations = append(o.violations, fmt.Sprintf("two attempts of one task committed: %s and %s", other, id))
 		}
 	}
 	o.committed[id] = p.rows
+	o.marks[id] = true
 	delete(o.prepared, id)
 	return nil
 }
@@ -118,6 +123,29 @@ func (o *Output) cleanup(prefix, member string) error {
 		}
 	}
 	return nil
+}
+
+// forget takes the mark off a part whose commit is not repeated any more.
+func (o *Output) forget(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.marks[id] {
+		o.violations = append(o.violations, "forgotten without a commit, or twice: "+id)
+	}
+	delete(o.marks, id)
+}
+
+// Marks returns how many commits of a job are still remembered.
+func (o *Output) Marks(jobID string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for id := range o.marks {
+		if strings.HasPrefix(id, jobID+"/") {
+			n++
+		}
+	}
+	return n
 }
 
 // FailCleanups makes the next n cleanups fail.

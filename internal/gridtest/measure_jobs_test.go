@@ -45,7 +45,9 @@ func measureMasterDies(t *testing.T, jobs int) {
 	before := map[string]bool{}
 	c.Await(2*time.Minute, "all jobs running", func() bool {
 		r := c.running()
-		return len(r) == jobs && r.all(func(v engine.JobView) bool { return v.Status == engine.JobRunning && len(v.Tasks) == 1 && v.Tasks[0].Status == engine.TaskRunning })
+		return len(r) == jobs && r.all(func(v engine.JobView) bool {
+			return v.Status == engine.JobRunning && len(v.Tasks) == 1 && v.Tasks[0].Status == engine.TaskRunning
+		})
 	})
 	var lost []string // directories of the jobs whose task is on the master
 	for _, v := range c.running() {

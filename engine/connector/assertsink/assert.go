@@ -142,5 +142,26 @@ func (w *writer) Write(ctx context.Context, rows []plugin.Row) error {
 // Prepare implements [plugin.Writer].
 func (w *writer) Prepare(context.Context) ([]byte, error) { return json.Marshal(counted{Rows: w.rows}) }
 
+// Cut implements [plugin.Cutter]; there is nothing to commit.
+func (w *writer) Cut(context.Context) ([]byte, error) { return nil, nil }
+
+// State implements [plugin.Cutter]: row rules count the rows of all runs.
+func (w *writer) State() ([]byte, error) { return json.Marshal(counted{Rows: w.rows}) }
+
+// Restore implements [plugin.Cutter].
+func (w *writer) Restore(states [][]byte) error {
+	for _, s := range states {
+		var c counted
+		if err := json.Unmarshal(s, &c); err != nil {
+			return plugin.Permanentf("assert: the state of a checkpoint cannot be read: %w", err)
+		}
+		w.rows += c.Rows
+	}
+	return nil
+}
+
+// Forget implements [plugin.Cutter].
+func (w *writer) Forget([]byte) error { return nil }
+
 // Close implements [plugin.Writer].
 func (w *writer) Close() error { return nil }

@@ -90,5 +90,17 @@ func (w *writer) text(row plugin.Row) string {
 // Prepare implements [plugin.Writer].
 func (w *writer) Prepare(context.Context) ([]byte, error) { return nil, nil }
 
+// Cut implements [plugin.Cutter]; there is nothing to commit.
+func (w *writer) Cut(context.Context) ([]byte, error) { return nil, nil }
+
+// State implements [plugin.Cutter]; there is none.
+func (w *writer) State() ([]byte, error) { return nil, nil }
+
+// Restore implements [plugin.Cutter].
+func (w *writer) Restore([][]byte) error { return nil }
+
+// Forget implements [plugin.Cutter].
+func (w *writer) Forget([]byte) error { return nil }
+
 // Close implements [plugin.Writer].
 func (w *writer) Close() error { return nil }

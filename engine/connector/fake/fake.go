@@ -125,17 +125,11 @@ func (s *Source) Schema() plugin.Schema { return s.schema }
 
 // Open implements [plugin.Source].
 func (s *Source) Open(_ context.Context, tc plugin.TaskContext) (plugin.Reader, error) {
-	if s.listed != nil {
-		var share []plugin.Row
-		for i := tc.Subtask; i < len(s.listed); i += tc.Parallelism {
-			share = append(share, s.listed[i])
-		}
-		return &reader{total: int64(len(share)), splits: s.splits, interval: s.interval, row: func(i int64) plugin.Row { return share[i] }}, nil
-	}
 	if s.counter >= 0 {
 		if f := s.schema.Fields[s.counter]; s.rows > largest(f.Type)/int64(tc.Subtask+1) {
 			return nil, plugin.Permanentf("option \"row.num\" is %d: with %d subtasks the field %q of type %s cannot count that far", s.rows, tc.Parallelism, f.Name, f.Decl)
 		}
 	}
-	return &reader{total: s.rows, splits: s.splits, interval: s.interval, row: s.rowMaker(tc.Subtask)}, nil
+	total := s.total(tc.Subtask, tc.Parallelism)
+	return &reader{source: s, spans: []span{{Subtask: tc.Subtask, Of: tc.Parallelism, Total: total, End: total}}}, nil
 }

@@ -12,6 +12,10 @@ import (
 type rowReader interface {
 	// next returns a row, or io.EOF.
 	next() (plugin.Row, error)
+	// at is the place behind the row that next returned last.
+	at() mark
+	// resume makes a reader that has just opened f go on at a place that at returned for the same file.
+	resume(f io.ReadSeeker, m mark) error
 }
 
 // open returns the reader of a file's rows, behind its header.

@@ -106,6 +106,19 @@ func newJSONList(s *Source, l *lines) (rowReader, error) {
 
 // next implements rowReader.
 func (j *jsonList) next() (plugin.Row, error) {
+	raw, err := j.value()
+	if err != nil {
+		return nil, err
+	}
+	row, err := j.source.fromObject(raw)
+	if err != nil {
+		return nil, j.errorf("%w", err)
+	}
+	return row, nil
+}
+
+// value returns the next value of the list, or io.EOF.
+func (j *jsonList) value() (json.RawMessage, error) {
 	if j.done {
 		return nil, io.EOF
 	}
@@ -131,11 +144,7 @@ func (j *jsonList) next() (plugin.Row, error) {
 	if !utf8.Valid(raw) {
 		return nil, j.errorf("the value is not UTF-8")
 	}
-	row, err := j.source.fromObject(raw)
-	if err != nil {
-		return nil, j.errorf("%w", err)
-	}
-	return row, nil
+	return raw, nil
 }
 
 func (j *jsonList) decodeError(err error) error {

@@ -19,7 +19,8 @@ type lines struct {
 	path      string
 	in        *bufio.Reader
 	delimiter []byte
-	number    int // of the line that next returned last; the first is 1
+	number    int   // of the line that next returned last; the first is 1
+	offset    int64 // of the byte behind that line
 	long      []byte
 }
 
@@ -30,7 +31,8 @@ func newLines(path string, in io.Reader, delimiter string) (*lines, error) {
 		return nil, l.readError(err)
 	}
 	if string(start) == byteOrderMark {
-		_, err = l.in.Discard(len(byteOrderMark))
+		n, err := l.in.Discard(len(byteOrderMark))
+		l.offset = int64(n)
 		return l, err
 	}
 	return l, nil
@@ -63,6 +65,7 @@ func (l *lines) next() ([]byte, error) {
 		if !utf8.Valid(whole) {
 			return nil, l.errorf(l.number, "the line is not UTF-8")
 		}
+		l.offset += int64(len(whole))
 		return whole, nil
 	}
 }

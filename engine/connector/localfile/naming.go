@@ -72,7 +72,7 @@ func (n naming) stem(transaction string, now time.Time) string {
 type prepared struct {
 	JobID       string `json:"jobId"`
 	Incarnation string `json:"incarnation"`
-	Task        string `json:"task"` // vertex-subtask-attempt
+	Task        string `json:"task"` // vertex-subtask-attempt, and from the second part on -part
 	Stem        string `json:"stem"` // of the names of the files
 	Extension   string `json:"extension"`
 	Files       int    `json:"files"`
@@ -80,14 +80,18 @@ type prepared struct {
 
 var (
 	idForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-	taskForm = regexp.MustCompile(`^[0-9]{1,10}-[0-9]{1,10}-[0-9]{1,10}$`)
+	taskForm = regexp.MustCompile(`^[0-9]{1,10}-[0-9]{1,10}-[0-9]{1,10}(-[0-9]{1,10})?$`)
 )
 
-// prepare names the output of a task. No two tasks get the same names.
-func (s *Sink) prepare(tc plugin.TaskContext) (prepared, error) {
+// prepare names a part of the output of a task: what is between two checkpoints; the first part is 0. No two parts of any tasks get the same
+// names.
+func (s *Sink) prepare(tc plugin.TaskContext, part int) (prepared, error) {
 	p := prepared{
 		JobID: tc.JobID, Incarnation: tc.Incarnation, Extension: s.names.extension,
 		Task: fmt.Sprintf("%d-%d-%d", tc.Vertex, tc.Subtask, tc.Attempt),
+	}
+	if part > 0 {
+		p.Task += fmt.Sprintf("-%d", part)
 	}
 	p.Stem = s.names.stem(p.transaction(), time.Now())
 	return p, p.check()

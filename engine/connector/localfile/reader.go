@@ -17,7 +17,7 @@ const maxBatchBytes = 4 << 20
 // reader reads the files of one subtask, one after the other.
 type reader struct {
 	source *Source
-	files  []string // still to be opened
+	files  []part   // still to be opened
 	file   *os.File // nil between two files
 	rows   rowReader
 }
@@ -26,6 +26,9 @@ type reader struct {
 func (r *reader) Read(ctx context.Context, most int) ([]plugin.Row, error) {
 	var rows []plugin.Row
 	for bytes := 0; len(rows) < max(most, 1) && bytes < maxBatchBytes; {
+		if ctx.Err() != nil && len(rows) > 0 {
+			break // they were taken from the file already
+		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -57,14 +60,18 @@ func (r *reader) Read(ctx context.Context, most int) ([]plugin.Row, error) {
 }
 
 func (r *reader) openNext() error {
-	f, err := os.Open(r.files[0])
+	next := r.files[0]
+	f, err := os.Open(next.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &plugin.PermanentError{Err: err}
 	}
 	if err != nil {
 		return err
 	}
-	rows, err := r.source.open(r.files[0], f)
+	rows, err := r.source.open(next.File, f)
+	if err == nil && next.At != (mark{}) {
+		err = rows.resume(f, next.At)
+	}
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}

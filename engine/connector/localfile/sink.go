@@ -17,7 +17,8 @@ import (
 
 // Sink is the sink LocalFile. Each task writes files of its own; a task without rows writes none.
 //
-// With transactions (the default) the files grow below tmp_path and appear in path, complete and durable, when the task is committed. A commit
+// With transactions (the default) the files grow below tmp_path and appear in path, complete and durable, when the task is committed. In a job with
+// checkpoints each checkpoint ends the files of the task, and they appear when it is complete. A commit
 // can be repeated, but only where the files were written: on another member, unless both paths are shared, it reports
 // [plugin.ErrPreparedLost]. Without transactions (is_enable_transaction=false) the files grow in path itself, and a task that runs again
 // writes its rows again, into another file: at least once.
@@ -51,9 +52,6 @@ func NewSink(o plugin.Options) (plugin.Sink, error) {
 	s.columns = r.Strings("sink_columns")
 	s.names = readNaming(r, s.format)
 	s.transactional = r.Bool("is_enable_transaction", true)
-	if s.transactional && o.Mode == plugin.Streaming {
-		r.Fail("is_enable_transaction", "is true, which in a streaming job needs checkpoints, which are not built yet; set it to false for at-least-once output")
-	}
 	s.batch = r.Int("batch_size", 1_000_000, 1, math.MaxInt64)
 	if r.Bool("single_file_mode", false) {
 		s.batch = math.MaxInt64
@@ -125,7 +123,7 @@ func (s *Sink) Open(_ context.Context, tc plugin.TaskContext, schema plugin.Sche
 	if err == nil && !info.IsDir() {
 		return nil, plugin.Permanentf("option \"path\": %s is not a directory", s.path)
 	}
-	out, err := s.prepare(tc)
+	out, err := s.prepare(tc, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +131,7 @@ func (s *Sink) Open(_ context.Context, tc plugin.TaskContext, schema plugin.Sche
 	if err != nil {
 		return nil, err
 	}
-	return &writer{sink: s, out: out, encoder: enc}, nil
+	return &writer{sink: s, tc: tc, out: out, encoder: enc}, nil
 }
 
 // Check implements [plugin.Sink]; there is nothing to check.

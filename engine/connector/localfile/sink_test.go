@@ -308,10 +308,6 @@ func TestNewSink_Errors(t *testing.T) {
 			connectortest.WantOptionError(t, err, tc.want)
 		})
 	}
-	o := connectortest.Options(t, `{"path":"/x"}`)
-	o.Mode = plugin.Streaming
-	_, err := NewSink(o)
-	connectortest.WantOptionError(t, err, `option "is_enable_transaction" is true, which in a streaming job needs checkpoints, which are not built yet`)
 }
 
 func TestSink_BindNamesColumns(t *testing.T) {

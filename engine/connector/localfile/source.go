@@ -121,9 +121,9 @@ func (s *Source) Open(ctx context.Context, tc plugin.TaskContext) (plugin.Reader
 	if err != nil {
 		return nil, err
 	}
-	var share []string
+	var share []part
 	for i := tc.Subtask; i < len(files); i += tc.Parallelism {
-		share = append(share, files[i])
+		share = append(share, part{File: files[i]})
 	}
 	return &reader{source: s, files: share}, nil
 }

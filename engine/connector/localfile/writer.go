@@ -21,7 +21,10 @@ var errEnded = errors.New("the output was ended before")
 // writer is the output of one task.
 type writer struct {
 	sink    *Sink
-	out     prepared
+	tc      plugin.TaskContext
+	out     prepared // the part that is being written
+	part    int      // its number
+	written bool     // an earlier part has files
 	encoder *encoder
 	file    *os.File // nil between two files
 	buffer  *bufio.Writer
@@ -124,6 +127,55 @@ func (w *writer) closeFile() error {
 	return errors.Join(w.flush(), f.Sync(), f.Close())
 }
 
+// Cut implements [plugin.Cutter]. Without transactions it makes what is written durable, and there is nothing to commit.
+func (w *writer) Cut(ctx context.Context) ([]byte, error) {
+	switch {
+	case w.ended || w.failed:
+		return nil, errEnded
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case w.out.Files == 0:
+		return nil, nil
+	case !w.sink.transactional:
+		return nil, w.sync()
+	}
+	next, err := w.sink.prepare(w.tc, w.part+1)
+	if err == nil {
+		err = w.finish()
+	}
+	if err != nil {
+		w.failed = true
+		return nil, err
+	}
+	b, err := json.Marshal(w.out)
+	w.out, w.part, w.written = next, w.part+1, true
+	return b, err
+}
+
+func (w *writer) sync() error {
+	if w.file == nil {
+		return nil
+	}
+	err := errors.Join(w.flush(), w.file.Sync())
+	w.failed = err != nil
+	return err
+}
+
+// State implements [plugin.Cutter]; there is none.
+func (w *writer) State() ([]byte, error) { return nil, nil }
+
+// Restore implements [plugin.Cutter].
+func (w *writer) Restore([][]byte) error { return nil }
+
+// Forget implements [plugin.Cutter]: the mark of the commit goes.
+func (w *writer) Forget(data []byte) error {
+	p, err := decodePrepared(data)
+	if err != nil || p.Files == 0 {
+		return err
+	}
+	return w.sink.removeTmp(p.dir())
+}
+
 // Prepare implements [plugin.Writer].
 func (w *writer) Prepare(ctx context.Context) ([]byte, error) {
 	if w.ended || w.failed {
@@ -147,7 +199,7 @@ func (w *writer) Prepare(ctx context.Context) ([]byte, error) {
 
 // finish makes all files durable, and their names.
 func (w *writer) finish() error {
-	if w.out.Files == 0 && w.sink.emptyFile {
+	if w.out.Files == 0 && !w.written && w.sink.emptyFile {
 		if err := w.openFile(); err != nil {
 			return err
 		}

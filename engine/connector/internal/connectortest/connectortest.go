@@ -2,8 +2,10 @@
 package connectortest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -105,4 +107,66 @@ func WantPermanent(t testing.TB, err error, want ...string) {
 			t.Errorf("the error %q does not have %q in it", err, w)
 		}
 	}
+}
+
+// Resume reads a source in old subtasks up to a number of batches each, then goes on from their positions in new subtasks, and returns all rows of
+// both runs, each as text. A read that was interrupted is tried again.
+func Resume(t testing.TB, s plugin.Restorable, old, now, batches int) []string {
+	t.Helper()
+	positions := make([][]byte, old)
+	var all []string
+	for i := range old {
+		r, err := s.Open(t.Context(), Context(i, old))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, end := readSome(t, r, batches+i)
+		all = append(all, rows...)
+		if !end {
+			if positions[i], err = r.(plugin.Positioner).Position(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range now {
+		r, err := s.Restore(t.Context(), Context(i, now), positions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, end := readSome(t, r, 1<<30)
+		if !end {
+			t.Error("no end")
+		}
+		all = append(all, rows...)
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// readSome reads up to n batches, with an interrupted call in front of each.
+func readSome(t testing.TB, r plugin.Reader, n int) (out []string, end bool) {
+	t.Helper()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range n {
+		rows, err := r.Read(over, 3)
+		if err != nil {
+			rows, err = r.Read(t.Context(), 3)
+		}
+		if errors.Is(err, io.EOF) {
+			return out, true
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			out = append(out, fmt.Sprint(row...))
+		}
+	}
+	return out, false
 }

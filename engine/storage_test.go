@@ -1,0 +1,158 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gridnode/engine"
+	"gridnode/engine/checkpointdir"
+	"gridnode/engine/enginetest"
+	"gridnode/engine/plugin"
+)
+
+// withDir makes a grid store its checkpoints in a directory, too.
+func withDir(t *testing.T, dir string, out *enginetest.Output) enginetest.Options {
+	files, err := checkpointdir.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return enginetest.Options{Output: out, Tune: func(c *engine.Config) { c.Checkpoint.Storage = files }}
+}
+
+// stored returns the files of checkpoints, the oldest first.
+func stored(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*", "*.ckpt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(files, func(a, b string) int { return len(a) - len(b) + strings.Compare(a, b) })
+	return files
+}
+
+// All members are lost at once, in the middle of a job or after a savepoint. A new cluster goes on from the directory, and each row comes once.
+func TestStorage_AllMembersLost(t *testing.T) {
+	for name, savepoint := range map[string]bool{"running": false, "savepoint": true} {
+		t.Run(name, func(t *testing.T) {
+			dir, out, spec := t.TempDir(), enginetest.NewOutput(), flow(plugin.Streaming)
+			onGrid(t, withDir(t, dir, out), func(ctx context.Context, c *cluster) {
+				c.submit(ctx, "41", spec)
+				time.Sleep(100 * time.Millisecond)
+				if savepoint {
+					c.savepoint(ctx, "41")
+					c.waitFor(ctx, "41", engine.JobSavepointDone)
+					c.wantEmpty(ctx, 2*time.Minute)
+					if got := stored(t, dir); len(got) != 1 {
+						t.Errorf("stored after the savepoint: %v, want exactly that", got)
+					}
+				}
+			})
+			onGrid(t, withDir(t, dir, out), func(ctx context.Context, c *cluster) {
+				c.resume(ctx, "41", spec)
+				c.awaitRows(ctx, "41", spec.Want())
+				c.stop(ctx, "41")
+				c.waitFor(ctx, "41", engine.JobCanceled)
+				c.wantEmpty(ctx, 2*time.Minute)
+				if left, _ := os.ReadDir(dir); len(left) > 0 {
+					t.Errorf("left in the directory of a canceled job: %v", left)
+				}
+			})
+		})
+	}
+}
+
+// C025: a corrupt file is named; an older one is used, and that is said; without one the job does not begin from zero.
+func TestStorage_CorruptFiles(t *testing.T) {
+	for name, corrupt := range map[string]int{"newest": 1, "all": 99} {
+		t.Run(name, func(t *testing.T) {
+			dir, out, spec := t.TempDir(), enginetest.NewOutput(), flow(plugin.Streaming)
+			onGrid(t, withDir(t, dir, out), func(ctx context.Context, c *cluster) {
+				c.submit(ctx, "41", spec)
+				time.Sleep(150 * time.Millisecond)
+			})
+			files := stored(t, dir)
+			if len(files) < 2 {
+				t.Fatalf("stored: %v", files)
+			}
+			slices.Reverse(files)
+			bad := files[:min(corrupt, len(files))]
+			for _, f := range bad {
+				if err := os.WriteFile(f, make([]byte, 10), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			onGrid(t, withDir(t, dir, out), func(ctx context.Context, c *cluster) {
+				res, err := c.Any().Submit(ctx, engine.SubmitRequest{JobID: "41", Config: spec.JSON(), StartWithSavepoint: true})
+				if corrupt > 1 {
+					if !errors.Is(err, engine.ErrInvalid) || !strings.Contains(err.Error(), files[0]) {
+						t.Errorf("Submit = %v, want a refusal that names %s", err, files[0])
+					}
+					return
+				}
+				if err != nil || len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0], files[0]) {
+					t.Fatalf("Submit = %+v, %v, want a warning that names %s", res, err, files[0])
+				}
+				c.waitFor(ctx, "41", engine.JobRunning)
+			})
+		})
+	}
+}
+
+// While the cluster lives the grid is the truth: a damaged file does no harm.
+func TestStorage_CorruptFileOfALiveJob(t *testing.T) {
+	dir, spec := t.TempDir(), flow(plugin.Streaming)
+	onGrid(t, withDir(t, dir, nil), func(ctx context.Context, c *cluster) {
+		c.submit(ctx, "41", spec)
+		for len(stored(t, dir)) < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		for _, f := range stored(t, dir) {
+			if err := os.WriteFile(f, make([]byte, 10), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Kill(c.Master())
+		c.awaitRows(ctx, "41", spec.Want())
+	})
+}
+
+// A checkpoint that cannot be stored is given up, and the figures say why. The job goes on, and puts out when it can be stored again.
+func TestStorage_Fails(t *testing.T) {
+	dir, spec := t.TempDir(), flow(plugin.Streaming)
+	blocked := filepath.Join(dir, "41")
+	if err := os.WriteFile(blocked, nil, 0o644); err != nil { // no directory can be made there
+		t.Fatal(err)
+	}
+	onGrid(t, withDir(t, dir, nil), func(ctx context.Context, c *cluster) {
+		c.submit(ctx, "41", spec)
+		figures := func() engine.PipelineCheckpoints {
+			m := try(ctx, c, func(s *engine.Service) (engine.JobCheckpoints, error) { return s.Checkpoints(ctx, "41") })
+			if len(m.Pipelines) == 0 {
+				return engine.PipelineCheckpoints{}
+			}
+			return m.Pipelines[0]
+		}
+		for figures().Failed < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		if p := figures(); p.Completed > 0 || p.LatestFailed == nil || !strings.Contains(p.LatestFailed.Reason, blocked) {
+			t.Errorf("figures = %+v", p)
+		}
+		if n, _ := c.Output.Rows("41"); n > 0 {
+			t.Errorf("%d rows are visible before anything was stored", n)
+		}
+		if err := os.Remove(blocked); err != nil {
+			t.Fatal(err)
+		}
+		c.awaitRows(ctx, "41", spec.Want())
+		if p := figures(); p.Completed == 0 || len(p.History) > 32 || p.LatestCompleted == nil || p.LatestCompleted.Bytes == 0 {
+			t.Errorf("figures = %+v", p)
+		}
+	})
+}
