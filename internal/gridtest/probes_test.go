@@ -129,26 +129,32 @@ func textAt(t testing.TB, m *Member, k imap.Key) string {
 // TestProbe_ExpiredRead: the backup gets everything late, so that an entry lives longer there. Whoever was told that it is over must not be
 // contradicted after the primary's death.
 func TestProbe_ExpiredRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := Start(t, 3, few)
-		defer c.Stop()
-		r := c.cast(c.outsiders)
-		c.Net.SetFault(r.primary.Host, r.backups[0].Host, memnet.Fault{Delay: 1500 * time.Millisecond})
-		ctx, ttl, written := context.Background(), 1200*time.Millisecond, make(chan error, 1)
-		go func() {
-			_, err := r.primary.Map("m").Set(ctx, key(r.key), imap.String("v"), ttl)
-			written <- err
-		}()
-		time.Sleep(ttl + time.Millisecond) // its time is over, and the primary has not yet looked for what is
-		if got := textAt(t, r.primary, key(r.key)); got != "" {
-			t.Fatalf("after its time it is %q", got)
-		}
-		noError(t, <-written)
-		c.Crash(r.primary)
-		if got := textAt(t, r.backups[0], key(r.key)); got != "" {
-			t.Errorf("violation: %q is back after it was read as absent", got)
-		}
-	})
+	// The primary looks for what is over every 25 ms; the read has to come before it does.
+	for at := time.Duration(0); at < 25*time.Millisecond; at += 4 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) { probeExpiredRead(t, at) })
+	}
+}
+
+func probeExpiredRead(t *testing.T, at time.Duration) {
+	c := Start(t, 3, few)
+	defer c.Stop()
+	r := c.cast(c.outsiders)
+	c.Net.SetFault(r.primary.Host, r.backups[0].Host, memnet.Fault{Delay: 1500 * time.Millisecond})
+	time.Sleep(at)
+	ctx, ttl, written := context.Background(), 1200*time.Millisecond, make(chan error, 1)
+	go func() {
+		_, err := r.primary.Map("m").Set(ctx, key(r.key), imap.String("v"), ttl)
+		written <- err
+	}()
+	time.Sleep(ttl + time.Millisecond) // its time is over, and the primary has not yet looked for what is
+	if got := textAt(t, r.primary, key(r.key)); got != "" {
+		t.Fatalf("after its time it is %q", got)
+	}
+	noError(t, <-written)
+	c.Crash(r.primary)
+	if got := textAt(t, r.backups[0], key(r.key)); got != "" {
+		t.Errorf("violation: %q is back after it was read as absent", got)
+	}
 }
 
 // TestProbe_LateGrant: a grant of the master is on its way to a primary when that is cut off, and arrives after it was removed. It must not
