@@ -111,6 +111,21 @@ func (p *Process) ask(client *http.Client) error {
 	return errors.New("not in the list of members")
 }
 
+// Safe reports whether the cluster has that many members, and every partition all the replicas that it should have.
+func (p *Process) Safe(members int) bool {
+	client := &http.Client{Timeout: time.Second}
+	answer, err := client.Get(p.HTTP + "/api/v1/cluster")
+	if err != nil {
+		return false
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var c struct {
+		Safe bool
+		Size int
+	}
+	return json.NewDecoder(answer.Body).Decode(&c) == nil && c.Safe && c.Size == members
+}
+
 // Kill ends the process as a crash does.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
