@@ -73,6 +73,10 @@ func codeOf(err error) errorCode {
 		return codeNotActive
 	case errors.Is(err, grid.ErrBadRequest):
 		return codeIllegalArgument
+	case errors.Is(err, grid.ErrNotOwner):
+		return codeIllegalMonitor
+	case errors.Is(err, grid.ErrMemory):
+		return codeReachedMaxSize
 	}
 	switch grid.KindOf(err) {
 	case grid.Retryable:

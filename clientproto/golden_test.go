@@ -122,6 +122,19 @@ func TestViews_AsClientsReadThem(t *testing.T) {
 	}
 }
 
+// What did not run must be tried again, what may have run must not look like success or failure.
+func TestErrors_KeepTheirKind(t *testing.T) {
+	for err, want := range map[error]errorCode{
+		grid.ErrNotReady: codeRetryable, grid.ErrNoQuorum: codeRetryable, grid.ErrBusy: codeRetryable, grid.ErrNoLease: codeRetryable,
+		grid.ErrIndeterminate: codeIndeterminateState, grid.ErrNotOwner: codeIllegalMonitor, grid.ErrBadRequest: codeIllegalArgument,
+		grid.ErrTooLarge: codeMaxMessageSize, grid.ErrMemory: codeReachedMaxSize, grid.ErrInternal: codeRuntime,
+	} {
+		if got := codeOf(err); got != want {
+			t.Errorf("%v: code %d, want %d", err, got, want)
+		}
+	}
+}
+
 // FuzzRequest feeds what a connection reads. Whatever comes, there is no panic, and nothing is kept beyond the limit.
 func FuzzRequest(f *testing.F) {
 	f.Add(unhex(f, authRequest))
