@@ -53,6 +53,7 @@ var placements = []placement{
 	{"github.com/goccy/go-yaml", []string{"cmd/..."}, "configuration is read at the edge"},
 	{"github.com/google/go-cmp", testOnly, "it compares in tests"},
 	{"github.com/google/uuid", []string{"..."}, "anything may need a new name"},
+	{"github.com/hazelcast/hazelcast-go-client", []string{"e2e/clients"}, "it is what clients use; members speak its protocol themselves"},
 	{"github.com/apache/thrift", []string{"e2e/clients"}, "the clients' own test suites are steered by it"},
 	{"github.com/gorilla/mux", []string{"rest"}, "routes are the door's business"},
 	{"github.com/hashicorp/go-hclog", []string{"grid/cluster"}, "raft logs through it, we do not"},

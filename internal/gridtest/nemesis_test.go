@@ -46,6 +46,7 @@ func workloads(seed uint64) []workload {
 		newClaims(),
 		newTimed(),
 		&constant{},
+		newGuards(),
 	}
 }
 
