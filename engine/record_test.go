@@ -20,7 +20,7 @@ func sampleRecords() map[string]any {
 	st.Pipelines[0].Tasks[0].Prepared = []preparedOutput{{Vertex: 3, Data: make([]byte, 70_000)}}
 	st.Pipelines[1].Tasks[2].Tallies = []tally{{Table: "t", SourceRows: -1, SinkBytes: 1 << 40}}
 	point := taskPoint{Source: 1, Subtask: 2, Position: make([]byte, 300), States: []vertexState{{Vertex: 3, Data: []byte("s")}},
-		Tallies: []tally{{Table: "t", SinkRows: 7}}, Prepared: []preparedOutput{{Vertex: 3, Data: make([]byte, 70_000)}}, Worker: "m0"}
+		Tallies: []tally{{Table: "t", SinkRows: 7}}, Prepared: []preparedOutput{{Vertex: 3, Data: make([]byte, 300)}}, Worker: "m0"}
 	st.Savepoint, st.Pipelines[0].Tasks[1].End = true, &point
 	st.Pipelines[1].Ckpt = ckptState{Next: 1 << 63, Open: 3, Done: 2, Committed: true, Final: 9, Rescaled: true}
 	figures := JobCheckpoints{JobID: "7", Incarnation: "i"}
