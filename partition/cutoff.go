@@ -57,3 +57,13 @@ func closed(ch <-chan struct{}) bool {
 		return false
 	}
 }
+
+// alone returns a channel that is closed while this member is cut off. A lease that has just come back is seen here at once, and only at the
+// next tick by what looks for it; until then nothing is said.
+func (h *Host) alone() <-chan struct{} {
+	ch := h.lone.happened()
+	if closed(ch) && h.cfg.Leased() {
+		return nil
+	}
+	return ch
+}

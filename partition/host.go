@@ -355,7 +355,7 @@ func (h *Host) wait(ctx context.Context, p grid.PartitionID, c call) ([]byte, er
 		return a.reply, a.err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %v", grid.ErrIndeterminate, context.Cause(ctx))
-	case <-h.lone.happened():
+	case <-h.alone():
 		return nil, fmt.Errorf("%w: %v", grid.ErrIndeterminate, errCutOff)
 	}
 }

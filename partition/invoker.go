@@ -46,7 +46,7 @@ func (h *Host) invoke(ctx context.Context, p grid.PartitionID, c invocation) ([]
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
-		if closed(h.lone.happened()) {
+		if closed(h.alone()) {
 			return nil, c.gaveUp(errCutOff)
 		}
 		s, changed := h.cfg.View.View()
@@ -61,7 +61,7 @@ func (h *Host) invoke(ctx context.Context, p grid.PartitionID, c invocation) ([]
 		select {
 		case <-changed:
 		case <-time.After(wait):
-		case <-h.lone.happened():
+		case <-h.alone():
 		case <-ctx.Done():
 			return nil, c.gaveUp(err)
 		}
@@ -146,7 +146,7 @@ func (h *Host) request(ctx context.Context, to grid.MemberID, kind wire.Kind, bo
 		case <-changed:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %s", grid.ErrIndeterminate, callBudgetMsg)
-		case <-h.lone.happened():
+		case <-h.alone():
 			return nil, fmt.Errorf("%w: %v", grid.ErrIndeterminate, errCutOff)
 		}
 	}
@@ -166,7 +166,7 @@ func (h *Host) InvokeAll(ctx context.Context, op []byte, each func(p grid.Partit
 		left[grid.PartitionID(i)] = true
 	}
 	for wait := retryFirst; ; {
-		if closed(h.lone.happened()) {
+		if closed(h.alone()) {
 			return errCutOff
 		}
 		s, changed := h.cfg.View.View()
@@ -184,7 +184,7 @@ func (h *Host) InvokeAll(ctx context.Context, op []byte, each func(p grid.Partit
 		select {
 		case <-changed:
 		case <-time.After(wait):
-		case <-h.lone.happened():
+		case <-h.alone():
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %d partitions did not answer", grid.ErrNotReady, len(left))
 		}
@@ -244,7 +244,7 @@ func (h *Host) askOnce(ctx context.Context, s *grid.State, left map[grid.Partiti
 				return done, res.err
 			}
 		case <-changed:
-		case <-h.lone.happened():
+		case <-h.alone():
 			return done, errCutOff
 		case <-ctx.Done():
 			return done, fmt.Errorf("%w: %d partitions did not answer", grid.ErrNotReady, len(left))
