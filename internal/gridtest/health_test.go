@@ -98,6 +98,7 @@ func TestPartitionLosses_AreCounted(t *testing.T) {
 			defer c.Stop()
 			losses := 0
 			for round := 1; round <= 2; round++ {
+				c.awaitBalance(100)
 				s, both := c.Live()[0].Node.State(), 0
 				victims := c.Live()[3:5]
 				for _, p := range s.Partitions {
@@ -136,4 +137,25 @@ func TestPartitionLosses_AreCounted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awaitBalance waits until every live member is in-sync for at least so many partitions, and nothing moves any more. Right after a member has
+// come the cluster may seem safe, for no move has been planned yet.
+func (c *Cluster) awaitBalance(least int) {
+	c.t.Helper()
+	c.Await(time.Minute, "a balanced cluster", func() bool {
+		s := c.Live()[0].Node.State()
+		for _, m := range c.Live() {
+			n := 0
+			for _, p := range s.Partitions {
+				if p.InSync(m.ID()) {
+					n++
+				}
+			}
+			if n < least {
+				return false
+			}
+		}
+		return s.Safe()
+	})
 }
