@@ -32,38 +32,38 @@ func (q *call) where() (query.Predicate, error) {
 	return query.True(), nil
 }
 
-func keySet(ctx context.Context, q *call) ([]byte, error) {
-	p, err := q.where()
-	if err != nil {
-		return nil, err
-	}
+// asked is a handler of a question: its predicate is read, and what is wrong with the question gets its code.
+func asked(answer func(ctx context.Context, q *call, p query.Predicate) ([]byte, error)) handler {
+	return reading(func(ctx context.Context, q *call) ([]byte, error) {
+		p, err := q.where()
+		if err != nil {
+			return nil, err
+		}
+		b, err := answer(ctx, q, p)
+		return b, queryError(err)
+	})
+}
+
+func keySet(ctx context.Context, q *call, p query.Predicate) ([]byte, error) {
 	list, _, err := q.imap().KeysWhere(ctx, p, imap.Page{})
 	if err != nil {
-		return nil, queryError(err)
+		return nil, err
 	}
 	return q.datas(list)
 }
 
-func values(ctx context.Context, q *call) ([]byte, error) {
-	p, err := q.where()
-	if err != nil {
-		return nil, err
-	}
+func values(ctx context.Context, q *call, p query.Predicate) ([]byte, error) {
 	list, _, err := q.imap().ValuesWhere(ctx, p, imap.Page{})
 	if err != nil {
-		return nil, queryError(err)
+		return nil, err
 	}
 	return q.datas(list)
 }
 
-func entrySet(ctx context.Context, q *call) ([]byte, error) {
-	p, err := q.where()
-	if err != nil {
-		return nil, err
-	}
+func entrySet(ctx context.Context, q *call, p query.Predicate) ([]byte, error) {
 	list, _, err := q.imap().EntriesWhere(ctx, p, imap.Page{})
 	if err != nil {
-		return nil, queryError(err)
+		return nil, err
 	}
 	return q.entries(list)
 }

@@ -73,10 +73,7 @@ func (s *Server) Run(ctx context.Context) error {
 	g.Go(func() error { return s.accept(ctx, g) })
 	g.Go(func() error { return s.pushViews(ctx) })
 	g.Go(func() error { return s.moveSessions(ctx) })
-	if err := g.Wait(); !errors.Is(err, context.Canceled) && context.Cause(ctx) == nil {
-		return err
-	}
-	return nil
+	return g.Wait()
 }
 
 func (s *Server) accept(ctx context.Context, g *errgroup.Group) error {

@@ -43,16 +43,56 @@ func threeMembers(t *testing.T, ctx context.Context) ([]*Process, *hazelcast.Cli
 		t.Cleanup(m.Kill)
 		members, seeds = append(members, m), append(seeds, m.Address())
 	}
+	return members, connect(t, ctx, members)
+}
+
+func connect(t *testing.T, ctx context.Context, members []*Process) *hazelcast.Client {
+	t.Helper()
 	cfg := hazelcast.Config{}
 	cfg.Cluster.Name = "clients"
-	cfg.Cluster.Network.SetAddresses(seeds...)
+	for _, m := range members {
+		cfg.Cluster.Network.Addresses = append(cfg.Cluster.Network.Addresses, m.Address())
+	}
 	cfg.Logger.Level = logger.ErrorLevel
 	client, err := hazelcast.StartNewClientWithConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
-	return members, client
+	return client
+}
+
+// The locks of a client that is gone are free once it had the time to come back; those of one that lives are not.
+func TestGoClient_LocksEndWithTheClient(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	members, first := threeMembers(t, ctx)
+	second := connect(t, ctx, members)
+	mine, err := first.GetMap(ctx, "guarded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := second.GetMap(ctx, "guarded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := mine.NewLockContext(ctx)
+	for i := range 12 { // on every member
+		if err := mine.Lock(owner, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ok, err := theirs.TryLockWithTimeout(theirs.NewLockContext(ctx), "0", 8*time.Second); err != nil || ok {
+		t.Fatalf("the lock of a client that lives was given away: %v, %v", ok, err)
+	}
+	if err := first.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 12 {
+		if ok, err := theirs.TryLockWithTimeout(theirs.NewLockContext(ctx), fmt.Sprint(i), 20*time.Second); err != nil || !ok {
+			t.Errorf("lock %d of a client that is gone is not to be had: %v, %v", i, ok, err)
+		}
+	}
 }
 
 // An unmodified Go client uses maps as its documentation shows, and loses nothing when a member dies under it.
