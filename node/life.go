@@ -139,7 +139,10 @@ func (l *life) newCluster() error {
 	c.Partitions, c.Backups = cfg.Partitions, cfg.BackupCount
 	c.Heartbeat, c.Lease, c.SessionTimeout = cfg.HeartbeatInterval, cfg.Lease, cfg.SessionTimeout
 	c.Transport, c.Logger = l.transport, l.log
-	c.OnMaster = l.master
+	c.OnMaster = []func(context.Context, uint64) error{
+		l.plan,
+		func(ctx context.Context, term uint64) error { return l.engine.Lead(ctx, term) },
+	}
 	if cfg.Discover && len(cfg.Join) == 0 {
 		c.Discover, c.Seeds = true, discoverSeeds(c.Self.Address)
 	}
@@ -218,16 +221,11 @@ func (s store) Apply(effect []byte, v partition.Version, now time.Time) ([]strin
 	return s.Store.Apply(effect, uint64(v), now)
 }
 
-// master does what only the master does, until ctx ends.
-func (l *life) master(ctx context.Context, term uint64) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		return l.host.Rebalance(ctx, partition.Limits{
-			Transfers: transfers, PerMember: transfersPerMember, ReviveLost: l.node.cfg.OnPartitionLoss == LossEmpty,
-		})
+// plan moves partitions while this member is master, until ctx ends.
+func (l *life) plan(ctx context.Context, _ uint64) error {
+	return l.host.Rebalance(ctx, partition.Limits{
+		Transfers: transfers, PerMember: transfersPerMember, ReviveLost: l.node.cfg.OnPartitionLoss == LossEmpty,
 	})
-	g.Go(func() error { return l.engine.Lead(ctx, term) })
-	return g.Wait()
 }
 
 var errStopped = errors.New("stopped")

@@ -82,7 +82,7 @@ func (w *world) start(host string, edit func(*Config)) *member {
 	cfg.ClusterName, cfg.Transport, cfg.Logger = "test", tr, log
 	cfg.Self = grid.Member{ID: id, Name: host, Roles: []string{grid.RoleData}}
 	cfg.Partitions = 7
-	cfg.OnMaster = m.onMaster
+	cfg.OnMaster = []func(context.Context, uint64) error{m.onMaster}
 	if w.config != nil {
 		w.config(&cfg)
 	}

@@ -32,9 +32,10 @@ type Config struct {
 	RaftLeaderLease time.Duration // without contact to a majority for this long, a leader steps down
 	CommitTimeout   time.Duration // after which followers learn that an entry is committed
 
-	// OnMaster runs while this member is master, once per term. ctx ends, with the cause grid.ErrNotMaster, when it is not any more; the next
-	// term waits for OnMaster to return, so it must be quick then. If it returns an error before, Run ends with it. It may be nil.
-	OnMaster func(ctx context.Context, term uint64) error
+	// OnMaster are the duties of a master: each runs while this member is master, once per term. ctx ends, with the cause grid.ErrNotMaster, when
+	// it is not any more. A duty does not begin in a term before its call of the former term has returned; nothing else waits for it. If one
+	// returns an error before ctx ends, Run ends with it.
+	OnMaster []func(ctx context.Context, term uint64) error
 
 	Logger *slog.Logger // nil discards
 }

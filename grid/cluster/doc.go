@@ -22,5 +22,5 @@
 //
 // # Goroutines
 //
-// All belong to [Cluster.Run]: formation, heartbeats, the master's loop with OnMaster, a watch on the view, and those of raft and memberlist.
+// All belong to [Cluster.Run]: formation, heartbeats, the master's loop with its duties, a watch on the view, and those of raft and memberlist.
 package cluster

@@ -57,9 +57,11 @@ type hint struct {
 
 // masterLoop waits for this member to become raft leader and reigns while it is.
 func (c *Cluster) masterLoop(ctx context.Context, r *raft.Raft) error {
+	d := newDuties(c.cfg.OnMaster)
+	defer d.wait()
 	for {
 		if r.State() == raft.Leader {
-			if err := c.rule(ctx, r); err != nil {
+			if err := c.rule(ctx, r, d); err != nil {
 				return err
 			}
 		}
@@ -82,8 +84,9 @@ func (c *Cluster) masterLoop(ctx context.Context, r *raft.Raft) error {
 	}
 }
 
-// rule takes the role of master in the present term and keeps it until leadership is lost. The error is nil but for one of OnMaster.
-func (c *Cluster) rule(ctx context.Context, r *raft.Raft) error {
+// rule takes the role of master in the present term and keeps it until leadership is lost; the duties that it starts may still be ending then.
+// The error is nil but for one of OnMaster.
+func (c *Cluster) rule(ctx context.Context, r *raft.Raft, d *duties) error {
 	elected, term := time.Now(), r.CurrentTerm()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var tasks sync.WaitGroup
@@ -109,20 +112,15 @@ func (c *Cluster) rule(ctx context.Context, r *raft.Raft) error {
 			m.ledger.hint(x.ID, takenForDead)
 		}
 	}
-	var failure error
-	if c.cfg.OnMaster != nil {
-		tasks.Go(func() {
-			if err := c.cfg.OnMaster(ctx, term); err != nil && ctx.Err() == nil {
-				failure = fmt.Errorf("as master in term %d: %w", term, err)
-				cancel(failure)
-			}
-		})
-	}
+	d.start(ctx, term, cancel)
 	m.loop(ctx, &tasks)
 	cancel(grid.ErrNotMaster)
 	tasks.Wait()
 	c.log.Info("not master any more", "term", term)
-	return failure
+	if failed := (*dutyError)(nil); errors.As(context.Cause(ctx), &failed) {
+		return failed
+	}
+	return nil
 }
 
 // watchLeadership cancels when this member does not lead in the term any more.
