@@ -44,7 +44,11 @@ type Config struct {
 }
 
 // DefaultConfig returns the defaults; Store, Cluster and Parse are left to the caller.
+//
+// TaskTokens leave one of Go's processors to what is not a task: if all were busy with tasks, a heartbeat would wait for the scheduler to take
+// one from its task, which it does every 10 ms, once for each goroutine on the heartbeat's way.
 func DefaultConfig() Config {
+	procs := max(1, runtime.GOMAXPROCS(0)-1)
 	return Config{
 		Logger:            slog.New(slog.DiscardHandler),
 		StateCleanupDelay: time.Minute,
@@ -52,9 +56,9 @@ func DefaultConfig() Config {
 		HistoryMax:        10_000,
 		Checkpoint:        CheckpointConfig{Interval: 5 * time.Minute, Timeout: 30 * time.Second, MaxRetained: 3},
 		DynamicSlot:       true,
-		SlotNum:           2 * runtime.GOMAXPROCS(0),
+		SlotNum:           2 * procs,
 		ScheduleStrategy:  ScheduleWait,
-		TaskTokens:        runtime.GOMAXPROCS(0),
+		TaskTokens:        procs,
 		ForwardTimeout:    5 * time.Second,
 		CallTimeout:       5 * time.Second,
 		CommitTimeout:     30 * time.Second,

@@ -8,6 +8,7 @@ import (
 )
 
 func main() {
+	addProcessor()
 	ctx, stop := withSignals(context.Background(), os.Exit)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

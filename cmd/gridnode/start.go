@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -98,6 +99,11 @@ func (a *app) start(ctx context.Context, s *settings) error {
 		}
 		return err
 	}
+	paced, stop := context.WithCancel(ctx)
+	var pace sync.WaitGroup
+	pace.Go(func() { paceGC(paced) })
+	defer pace.Wait()
+	defer stop()
 	ended := make(chan error, 1) // one result
 	go func() { ended <- m.Run(ctx) }()
 	select {
