@@ -182,7 +182,7 @@ func (d *driver) committer(t taskState, try int) string {
 		if m.ID == t.Worker {
 			return m.ID
 		}
-		if m.Worker && !m.Leaving {
+		if m.Worker && !m.Leaving && !m.Silent {
 			others = append(others, m)
 		}
 	}

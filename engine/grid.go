@@ -77,6 +77,7 @@ type Member struct {
 	HTTP    string // base URL of its REST
 	Worker  bool   // runs tasks
 	Leaving bool
+	Silent  bool              // it does not answer for now: it keeps its tasks and gets no new ones
 	JoinSeq uint64            // order of joining
 	Slots   int               // tasks that it runs at once; below 0: any number; 0: as the master's config has it
 	Tags    map[string]string // what a job's tag_filter is matched with

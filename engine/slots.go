@@ -252,7 +252,7 @@ func (s *slots) impossible(n int, tags map[string]string, members []Member) stri
 func (s *slots) loads(members []Member) []workerLoad {
 	var loads []workerLoad
 	for _, m := range members {
-		if !m.Worker || m.Leaving {
+		if !m.Worker || m.Leaving || m.Silent {
 			continue
 		}
 		l := workerLoad{worker: m.ID, slots: s.slotsOf(m), tags: m.Tags}

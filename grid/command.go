@@ -11,6 +11,7 @@ type Command struct {
 	Add     *AddMember     `msgpack:",omitempty"`
 	State   *SetState      `msgpack:",omitempty"`
 	Remove  *RemoveMember  `msgpack:",omitempty"`
+	Suspend *Suspend       `msgpack:",omitempty"`
 	Replica *ReplicaChange `msgpack:",omitempty"`
 	Attrs   *SetAttributes `msgpack:",omitempty"`
 	Batch   []Command      `msgpack:",omitempty"` // each applied by itself; a rejected one does not stop the others
@@ -31,7 +32,7 @@ type ClaimMaster struct {
 // AddMember accepts a new member, in state joining.
 type AddMember struct{ Member Member }
 
-// SetState moves a member on: joining to active, or either to leaving. It never goes back.
+// SetState moves a member on: from joining or suspended to active, or from any to leaving.
 type SetState struct {
 	ID    MemberID
 	State MemberState
@@ -43,6 +44,11 @@ type RemoveMember struct {
 	ID     MemberID
 	Reason string
 }
+
+// Suspend takes from active members that do not answer what others have as well: the same entry strips them from every partition with an
+// in-sync replica on a member that is neither suspended nor one of the Silent, who may be suspended next. Where there is none they stay what
+// they are, for theirs may be the only copies.
+type Suspend struct{ IDs, Silent []MemberID }
 
 // ReplicaOp is a kind of [ReplicaChange].
 type ReplicaOp string
@@ -81,6 +87,8 @@ func (c Command) apply(s *State) error {
 		return c.State.apply(s)
 	case c.Remove != nil:
 		return c.Remove.apply(s)
+	case c.Suspend != nil:
+		return c.Suspend.apply(s)
 	case c.Replica != nil:
 		return c.Replica.apply(s)
 	case c.Attrs != nil:
@@ -168,7 +176,7 @@ func (c *SetState) apply(s *State) error {
 	switch {
 	case !ok:
 		return rejectf("no member %s", c.ID)
-	case c.State == Active && m.State == Joining, c.State == Leaving && m.State != Leaving:
+	case c.State == Active && (m.State == Joining || m.State == Suspended), c.State == Leaving && m.State != Leaving:
 		m.State = c.State
 		s.setMember(m)
 		return nil
@@ -196,6 +204,58 @@ func (c *RemoveMember) apply(s *State) error {
 	}
 	s.Partitions = table
 	return nil
+}
+
+func (c *Suspend) apply(s *State) error {
+	members := slices.Clone(s.Members)
+	suspended, silent := map[MemberID]bool{}, map[MemberID]bool{}
+	for i := range members {
+		m := &members[i]
+		if slices.Contains(c.IDs, m.ID) && (m.State == Active || m.State == Suspended) {
+			m.State, m.Fence = Suspended, s.Index
+		}
+		suspended[m.ID] = m.State == Suspended
+		silent[m.ID] = suspended[m.ID] || slices.Contains(c.Silent, m.ID)
+	}
+	for _, id := range c.IDs {
+		if !suspended[id] {
+			return rejectf("member %s cannot be suspended", id)
+		}
+	}
+	s.Members = members
+	table := slices.Clone(s.Partitions)
+	for i := range table {
+		table[i] = table[i].suspended(suspended, silent)
+	}
+	s.Partitions = table
+	return nil
+}
+
+// suspended returns the partition without its replicas on suspended members, if any is on one that is not silent, and without joiners on them.
+func (p Partition) suspended(suspended, silent map[MemberID]bool) Partition {
+	replicas, joining := p.Replicas, p.Joining
+	for _, m := range p.Joining {
+		if suspended[m] {
+			joining = without(joining, m)
+		}
+	}
+	if slices.ContainsFunc(p.Replicas, func(m MemberID) bool { return !silent[m] }) {
+		for _, m := range p.Replicas {
+			if suspended[m] {
+				replicas = without(replicas, m)
+			}
+		}
+	}
+	if len(replicas) == len(p.Replicas) && len(joining) == len(p.Joining) {
+		return p
+	}
+	next := p
+	next.Epoch++ // for a joiner too, as in OpUnjoin
+	next.Replicas, next.Joining = replicas, joining
+	if next.Primary() != p.Primary() {
+		next.Reign, next.Prev = next.Epoch, p.Replicas
+	}
+	return next
 }
 
 // stripped returns the partition after the removal of member m from the cluster.

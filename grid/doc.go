@@ -16,6 +16,7 @@
 //   - effect: what an operation did, as data that every replica applies alike; operations themselves never travel to backups.
 //   - takeover: what a new primary does before it serves: seal the former replicas, make all replicas equal.
 //   - lease: the time during which a member may act as one; it is granted by the master and counted on the monotonic clock.
+//   - suspended: a member that does not answer and has the only copies of something. It keeps those, and gets no lease before it knows so.
 //   - incarnation: one accepted submit of a job. Attempt: one deploy of a task.
 //   - tombstone: the state of an ended job that stays for a while, so that late callbacks meet a terminal state.
 //

@@ -41,7 +41,7 @@ func TestState_AnyCommands_KeepInvariants(t *testing.T) {
 // drawCommand draws a command that often fits the state, and often does not.
 func drawCommand(rt *rapid.T, s *State, batches bool) Command {
 	member := rapid.SampledFrom(propertyMembers).Draw(rt, "member")
-	switch rapid.IntRange(0, 12).Draw(rt, "command") {
+	switch rapid.IntRange(0, 13).Draw(rt, "command") {
 	case 0, 1:
 		m := Member{ID: member, Address: string(member)}
 		if rapid.IntRange(0, 3).Draw(rt, "role") > 0 {
@@ -49,7 +49,7 @@ func drawCommand(rt *rapid.T, s *State, batches bool) Command {
 		}
 		return Command{Add: &AddMember{m}}
 	case 2, 3:
-		return Command{State: &SetState{member, rapid.SampledFrom([]MemberState{Active, Active, Leaving, Joining}).Draw(rt, "state")}}
+		return Command{State: &SetState{member, rapid.SampledFrom([]MemberState{Active, Active, Leaving, Joining, Suspended}).Draw(rt, "state")}}
 	case 4:
 		return Command{Remove: &RemoveMember{ID: member}}
 	case 5:
@@ -63,6 +63,10 @@ func drawCommand(rt *rapid.T, s *State, batches bool) Command {
 			c.Batch = append(c.Batch, drawCommand(rt, s, rapid.IntRange(0, 9).Draw(rt, "nested") == 0))
 		}
 		return c
+	}
+	if batches && rapid.IntRange(0, 9).Draw(rt, "suspend") == 0 {
+		ids := rapid.SliceOfN(rapid.SampledFrom(propertyMembers), 0, 3)
+		return Command{Suspend: &Suspend{ids.Draw(rt, "suspended"), ids.Draw(rt, "silent")}}
 	}
 	return Command{Replica: drawChange(rt, s, member)}
 }
@@ -105,10 +109,35 @@ func checkStep(t *testing.T, s, next *State, c Command, err error) {
 	if !slices.IsSortedFunc(next.Members, func(x, y Member) int { return int(x.JoinSeq) - int(y.JoinSeq) }) {
 		t.Fatalf("%+v: members are not in the order of joining: %+v", c, next.Members)
 	}
+	if c.Suspend != nil && err == nil {
+		checkSuspension(t, s, next, c.Suspend.Silent)
+	}
 	for id := range next.Partitions {
 		checkPartition(t, next, next.Partitions[id], c)
 		if c.Batch == nil { // a batch may change a partition more than once
 			checkChange(t, s.Partitions[id], next.Partitions[id], c)
+		}
+	}
+}
+
+// checkSuspension: nothing is lost, nobody suspended holds what another one has too, and no suspended member knows less than it has to.
+func checkSuspension(t *testing.T, s, next *State, silent []MemberID) {
+	t.Helper()
+	suspended := func(m MemberID) bool { x, _ := next.Member(m); return x.State == Suspended }
+	for id, p := range next.Partitions {
+		if len(p.Replicas) == 0 && len(s.Partitions[id].Replicas) > 0 {
+			t.Fatalf("partition %d was lost: %+v", id, s.Partitions[id])
+		}
+		if some := slices.ContainsFunc(p.Replicas, suspended); some && slices.ContainsFunc(p.Replicas, func(m MemberID) bool { return !suspended(m) && !slices.Contains(silent, m) }) {
+			t.Fatalf("partition %d is held by suspended members and by others: %+v", id, p)
+		}
+		if slices.ContainsFunc(p.Joining, suspended) {
+			t.Fatalf("partition %d is being brought up on a suspended member: %+v", id, p)
+		}
+	}
+	for _, m := range next.Members {
+		if was, _ := s.Member(m.ID); m.State == Suspended && was.State == Active && m.Fence != next.Index {
+			t.Fatalf("member %s was suspended at %d with the fence %d", m.ID, next.Index, m.Fence)
 		}
 	}
 }
@@ -142,6 +171,9 @@ func checkChange(t *testing.T, p, next Partition, c Command) {
 	case slices.Equal(p.Replicas, next.Replicas):
 		epoch := p.Epoch
 		if c.Replica != nil && c.Replica.Op == OpUnjoin && len(next.Joining) < len(p.Joining) {
+			epoch++
+		}
+		if c.Suspend != nil && len(next.Joining) < len(p.Joining) {
 			epoch++
 		}
 		if next.Epoch != epoch || next.Reign != p.Reign || next.Born != p.Born || !reflect.DeepEqual(next.Prev, p.Prev) {

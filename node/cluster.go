@@ -28,7 +28,7 @@ func (c engineCluster) Members() ([]engine.Member, <-chan struct{}) {
 	for _, m := range s.Members {
 		out = append(out, engine.Member{
 			ID: string(m.ID), Name: m.Name, Address: m.Address, HTTP: m.HTTP, JoinSeq: m.JoinSeq,
-			Worker: m.Has(grid.RoleWorker), Leaving: m.State == grid.Leaving, Slots: m.Slots, Tags: m.Attributes,
+			Worker: m.Has(grid.RoleWorker), Leaving: m.State == grid.Leaving, Silent: m.State == grid.Suspended, Slots: m.Slots, Tags: m.Attributes,
 		})
 	}
 	return out, changed

@@ -96,6 +96,7 @@ type Config struct {
 	HeartbeatInterval time.Duration // heartbeat-interval: how often a member renews its lease
 	Lease             time.Duration // lease: how long a member may act after a renewal
 	SessionTimeout    time.Duration // session-timeout: how long a silent member is kept when nothing hints that it is dead
+	LossPatience      time.Duration // loss-patience: how long a silent member is waited for that has the only copies of something
 
 	Maps             imap.Configs // maps: what maps are told, by name or pattern
 	MapMemoryLimitMB int          // map-memory-limit-mb: what entries may take on this member, backups included; 0: no bound
@@ -155,6 +156,7 @@ func DefaultConfig() Config {
 		HeartbeatInterval: 100 * time.Millisecond,
 		Lease:             500 * time.Millisecond,
 		SessionTimeout:    5 * time.Second,
+		LossPatience:      30 * time.Second,
 		Engine: EngineConfig{
 			StateCleanupDelay:   time.Minute,
 			HistoryJobExpire:    24 * time.Hour,
@@ -189,7 +191,7 @@ const (
 	maxHistory  = 1_000_000
 	maxMemory   = 1 << 30 // of map-memory-limit-mb
 	maxRetained = 100
-	maxWait     = 24 * time.Hour       // of leave-timeout, session-timeout and engine.state-cleanup-delay-ms
+	maxWait     = 24 * time.Hour       // of leave-timeout, session-timeout, loss-patience and engine.state-cleanup-delay-ms
 	maxHistoric = 365 * 24 * time.Hour // of engine.history-job-expire-minutes
 	maxName     = 64
 	maxAttrs    = grid.MaxAttributes
@@ -284,6 +286,7 @@ func (c Config) timings() []error {
 		lasting("heartbeat-interval", c.HeartbeatInterval, 10*time.Millisecond, time.Minute),
 		lasting("lease", c.Lease, 50*time.Millisecond, time.Hour),
 		lasting("session-timeout", c.SessionTimeout, 50*time.Millisecond, maxWait),
+		lasting("loss-patience", c.LossPatience, 0, maxWait),
 	}
 	if c.Lease < 2*c.HeartbeatInterval {
 		bad = append(bad, wrong("lease", "%v must be at least twice the heartbeat-interval of %v, or one late heartbeat ends it", c.Lease, c.HeartbeatInterval))

@@ -137,8 +137,9 @@ func (l *life) newCluster() error {
 	}
 	c.ClusterName, c.Seeds, c.Expect = cfg.ClusterName, cfg.Join, cfg.Expect
 	c.Partitions, c.Backups = cfg.Partitions, cfg.BackupCount
-	c.Heartbeat, c.Lease, c.SessionTimeout = cfg.HeartbeatInterval, cfg.Lease, cfg.SessionTimeout
+	c.Heartbeat, c.Lease, c.SessionTimeout, c.LossPatience = cfg.HeartbeatInterval, cfg.Lease, cfg.SessionTimeout, cfg.LossPatience
 	c.Transport, c.Logger = l.transport, l.log
+	c.Learned = func() uint64 { return l.host.Learned() }
 	c.OnMaster = []func(context.Context, uint64) error{
 		l.plan,
 		func(ctx context.Context, term uint64) error { return l.engine.Lead(ctx, term) },

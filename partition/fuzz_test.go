@@ -15,6 +15,7 @@ func (deaf) send(grid.MemberID, wire.Kind, []byte)              {}
 func (deaf) propose(grid.ReplicaChange)                         {}
 func (deaf) leased() bool                                       { return true }
 func (deaf) isMember(grid.MemberID) bool                        { return true }
+func (deaf) mayAct(grid.MemberID) bool                          { return true }
 func (deaf) newStore() Store                                    { return &fuzzStore{} }
 func (deaf) event(string, grid.PartitionID, grid.Epoch, ...any) {}
 

@@ -58,22 +58,23 @@ const (
 
 // Host owns the replicas of this member.
 type Host struct {
-	cfg   Config
-	log   *slog.Logger
-	state atomic.Pointer[hosted]
-	props chan grid.ReplicaChange
-	scans chan struct{} // tokens: scans running for others
-	tasks tasks
-	calls calls
-	lone  *cutOff
-	ctx   context.Context // of Run; ends the goroutines that handlers start
-	stop  context.CancelCauseFunc
+	cfg     Config
+	log     *slog.Logger
+	state   atomic.Pointer[hosted]
+	props   chan grid.ReplicaChange
+	learned atomic.Uint64 // see Learned
+	scans   chan struct{} // tokens: scans running for others
+	tasks   tasks
+	calls   calls
+	lone    *cutOff
+	ctx     context.Context // of Run; ends the goroutines that handlers start
+	stop    context.CancelCauseFunc
 }
 
 // hosted is an immutable picture: the state, and the replicas in the order of their partitions.
 type hosted struct {
 	state    *grid.State
-	members  map[grid.MemberID]bool
+	members  map[grid.MemberID]bool // false: it is suspended
 	replicas []*replica
 }
 
@@ -170,7 +171,7 @@ func (h *Host) apply(s *grid.State) {
 	}
 	next := &hosted{state: s, members: make(map[grid.MemberID]bool, len(s.Members)), replicas: old.replicas}
 	for _, m := range s.Members {
-		next.members[m.ID] = true
+		next.members[m.ID] = m.State != grid.Suspended
 	}
 	if len(next.replicas) != len(s.Partitions) {
 		next.replicas = make([]*replica, len(s.Partitions))
@@ -184,7 +185,11 @@ func (h *Host) apply(s *grid.State) {
 	for i, r := range next.replicas {
 		r.learn(s.Partitions[i], now)
 	}
+	h.learned.Store(s.Index)
 }
+
+// Learned is how far in the log all replicas of this member have taken in the agreed state: none of them acts on an older one any more.
+func (h *Host) Learned() uint64 { return h.learned.Load() }
 
 func (h *Host) ticks(ctx context.Context) error {
 	t := time.NewTicker(tickEvery)
@@ -247,7 +252,8 @@ func (e hostEnv) propose(c grid.ReplicaChange) {
 }
 
 func (e hostEnv) leased() bool                  { return e.h.cfg.Leased() }
-func (e hostEnv) isMember(m grid.MemberID) bool { return e.h.state.Load().members[m] }
+func (e hostEnv) isMember(m grid.MemberID) bool { _, ok := e.h.state.Load().members[m]; return ok }
+func (e hostEnv) mayAct(m grid.MemberID) bool   { return e.h.state.Load().members[m] }
 func (e hostEnv) newStore() Store               { return e.h.cfg.NewStore(e.p) }
 func (e hostEnv) event(name string, p grid.PartitionID, ep grid.Epoch, args ...any) {
 	e.h.log.Debug(name, append([]any{"partition", int(p), "epoch", uint64(ep)}, args...)...)

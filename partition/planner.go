@@ -135,13 +135,17 @@ func (t *target) staying(id int) (n int) {
 	return n
 }
 
-// joins begins transfers as far as the limits allow: partitions with the fewest copies first, then those with the fewest copies that stay.
+// joins begins transfers as far as the limits allow: partitions with the fewest copies first, then those with the fewest copies that stay. Those whose
+// primary is suspended wait for it, and what it was sending does not keep others waiting.
 func (t *target) joins(lim Limits) []grid.Command {
 	var out []grid.Command
 	free := lim.Transfers
 	receiving := make([]int, len(t.members))
 	var open []int
 	for id, p := range t.state.Partitions {
+		if m, _ := t.state.Member(p.Primary()); m.State == grid.Suspended {
+			continue
+		}
 		free -= len(p.Joining)
 		for _, m := range p.Joining {
 			if i, ok := t.index[m]; ok {

@@ -368,3 +368,37 @@ func TestPlan_Deterministic(t *testing.T) {
 		}
 	}
 }
+
+// TestPlan_SuspendedPrimary_HoldsNothingUp: partitions that wait for a suspended primary begin no transfers, and what it was sending when it fell
+// silent does not count, so the copies of the others are made at once.
+func TestPlan_SuspendedPrimary_HoldsNothingUp(t *testing.T) {
+	w := newPlanWorld(t, 40, 1, Limits{Transfers: 2, PerMember: 2})
+	a, b := w.add(""), w.add("")
+	w.add("")
+	w.add("")
+	w.settle(always, 2000)
+	w.apply(grid.Command{Suspend: &grid.Suspend{IDs: []grid.MemberID{a, b}}})
+	alone := func(p grid.Partition) bool { return p.Primary() == a || p.Primary() == b }
+	copied := func(p grid.Partition) bool { return len(p.Replicas) == 1 && !alone(p) }
+	if !slices.ContainsFunc(w.s.Partitions, alone) || !slices.ContainsFunc(w.s.Partitions, copied) {
+		t.Fatal("no partition waits, or none has lost a copy")
+	}
+	for i := range w.s.Partitions {
+		if p := &w.s.Partitions[i]; alone(*p) { // as if it had begun before
+			p.Joining = []grid.MemberID{w.s.Members[3].ID}
+		}
+	}
+	joins := 0
+	for _, c := range Plan(w.s, w.lim) {
+		if c.Replica == nil || c.Replica.Op != grid.OpJoin {
+			continue
+		}
+		joins++
+		if alone(w.s.Partitions[c.Replica.Partition]) {
+			t.Errorf("a transfer begins from a suspended primary: %+v", c.Replica)
+		}
+	}
+	if joins != w.lim.Transfers {
+		t.Errorf("%d transfers begin, want %d", joins, w.lim.Transfers)
+	}
+}

@@ -27,6 +27,9 @@ type env interface {
 	leased() bool
 	// isMember reports whether the newest view has the member.
 	isMember(m grid.MemberID) bool
+	// mayAct reports whether by the newest view the member may still act on an older one: it is there, and not suspended. A suspended member
+	// gets no lease before it knows the view that suspended it.
+	mayAct(m grid.MemberID) bool
 	newStore() Store
 	event(name string, p grid.PartitionID, e grid.Epoch, args ...any)
 }

@@ -141,7 +141,8 @@ func (m *simMember) isMember(id grid.MemberID) bool {
 	_, ok := m.s.log[m.learned].Member(id)
 	return ok
 }
-func (m *simMember) newStore() Store { return &staged{show: m.s.committed} }
+func (m *simMember) mayAct(id grid.MemberID) bool { return m.isMember(id) }
+func (m *simMember) newStore() Store              { return &staged{show: m.s.committed} }
 func (m *simMember) event(name string, _ grid.PartitionID, e grid.Epoch, args ...any) {
 	m.s.note("%s: %s e%d %v", m.id, name, e, args)
 }

@@ -40,7 +40,7 @@ func (r *replica) takeoverStep(now time.Time) {
 	waiting := false
 	for m := range r.need {
 		p := r.peers[m]
-		if p.sealed || !r.env.isMember(m) {
+		if p.sealed || !r.env.mayAct(m) {
 			continue
 		}
 		waiting = true

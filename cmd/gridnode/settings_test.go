@@ -66,7 +66,7 @@ func TestEveryKey_Arrives(t *testing.T) {
 		"name": "n7", "cluster": "g1", "bind": "127.0.0.1:6000", "advertise": "127.0.0.1:6001", "http": "127.0.0.1:9000",
 		"http-advertise": "http://box:1", "join": "127.0.0.1:6002,[::1]", "expect": "3", "partition-count": "17", "backup-count": "2",
 		"on-partition-loss": "block", "roles": "data", "member-attributes": "zone=a,rack=7", "leave-timeout": "5s",
-		"heartbeat-interval": "100ms", "lease": "2s", "session-timeout": "9s", "insecure": "true", "log-format": "json", "log-level": "warn",
+		"heartbeat-interval": "100ms", "lease": "2s", "session-timeout": "9s", "loss-patience": "12s", "insecure": "true", "log-format": "json", "log-level": "warn",
 		"engine.state-cleanup-delay-ms": "5000", "engine.history-job-expire-minutes": "2", "engine.history-max": "9",
 		"maps": "orders:ttl=30s;max-idle=5s,cache*:eviction=lru;max-size=9;max-size-policy=per_partition", "map-memory-limit-mb": "64",
 		"engine.slot-service.dynamic-slot": "false", "engine.slot-service.slot-num": "8", "engine.job-schedule-strategy": "wait",
@@ -79,6 +79,7 @@ func TestEveryKey_Arrives(t *testing.T) {
 	want.Join, want.Discover, want.Expect, want.Partitions, want.BackupCount = []string{"127.0.0.1:6002", "[::1]:5701"}, false, 3, 17, 2
 	want.OnPartitionLoss, want.Roles, want.Attributes = node.LossBlock, []string{"data"}, map[string]string{"zone": "a", "rack": "7"}
 	want.LeaveTimeout, want.HeartbeatInterval, want.Lease, want.SessionTimeout = 5*time.Second, 100*time.Millisecond, 2*time.Second, 9*time.Second
+	want.LossPatience = 12 * time.Second
 	want.Maps, want.MapMemoryLimitMB = map[string]node.MapConfig{
 		"orders": {TTL: 30 * time.Second, MaxIdle: 5 * time.Second},
 		"cache*": {Eviction: "LRU", MaxSize: 9, MaxSizePolicy: "PER_PARTITION"},

@@ -26,6 +26,11 @@ type Config struct {
 	Heartbeat      time.Duration // how often a member renews its lease
 	Lease          time.Duration // how long a member may act after it asked for renewal
 	SessionTimeout time.Duration // after which a silent member is removed without any hint that it is dead
+	LossPatience   time.Duration // how long a silent member is waited for that may be alive and has the only copy of something
+
+	// Learned returns up to which entry of the log this member's parts have taken the agreed state in: before that the member is not told that
+	// it may act again after it was suspended. It must not block. nil means that they read it whenever they act.
+	Learned func() uint64
 
 	RaftHeartbeat   time.Duration // without contact for this long, a voter stands for election
 	RaftElection    time.Duration // without a result for this long, it tries again
@@ -46,7 +51,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		ClusterName: "gridnode", Expect: 1, Partitions: grid.DefaultPartitions, Backups: 1,
-		Heartbeat: 100 * time.Millisecond, Lease: 500 * time.Millisecond, SessionTimeout: 5 * time.Second,
+		Heartbeat: 100 * time.Millisecond, Lease: 500 * time.Millisecond, SessionTimeout: 5 * time.Second, LossPatience: 30 * time.Second,
 		RaftHeartbeat: 300 * time.Millisecond, RaftElection: 300 * time.Millisecond, RaftLeaderLease: 250 * time.Millisecond,
 		CommitTimeout: 5 * time.Millisecond,
 	}
@@ -68,6 +73,7 @@ func (c *Config) Validate() error {
 		{c.Heartbeat >= 10*time.Millisecond, "Heartbeat is less than 10ms"},
 		{c.Lease >= 3*c.Heartbeat, "Lease is less than three times Heartbeat"},
 		{c.SessionTimeout >= c.Lease, "SessionTimeout is less than Lease"},
+		{c.LossPatience >= 0, "LossPatience is negative"},
 		{c.RaftHeartbeat >= 50*time.Millisecond, "RaftHeartbeat is less than 50ms"},
 		{c.RaftElection >= c.RaftHeartbeat, "RaftElection is less than RaftHeartbeat"},
 		{c.RaftLeaderLease >= 5*time.Millisecond && c.RaftLeaderLease <= c.RaftHeartbeat, "RaftLeaderLease is not within 5ms and RaftHeartbeat"},

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"gridnode/grid"
@@ -13,23 +15,30 @@ type tenure struct {
 	index    uint64    // how far it had applied the log at its last heartbeat
 	beat     bool      // it has sent a heartbeat in this term
 	hinted   string    // why it may be dead; empty if nothing says so since its last heartbeat
+	gone     bool      // and no doubt about it
 	removing bool      // its removal was proposed: it is granted nothing any more
+
+	suspending bool   // its suspension was proposed and is not in the state yet: it is granted nothing until then
+	fence      uint64 // the newest that was in the state before
 }
 
 // ledger is the tenures of one master in one term. It is used by the master's loop only.
 type ledger struct {
-	self    grid.MemberID
-	lease   time.Duration // with the allowance for drift
-	session time.Duration
-	members map[grid.MemberID]*tenure
+	self     grid.MemberID
+	lease    time.Duration // with the allowance for drift
+	session  time.Duration
+	patience time.Duration
+	members  map[grid.MemberID]*tenure
 }
 
 // newLedger opens a ledger for a master elected at the given moment. Its predecessor may have granted every member a whole lease right up to
 // then, and nothing after.
-func newLedger(self grid.MemberID, lease, session time.Duration, s *grid.State, elected time.Time) *ledger {
-	l := &ledger{self: self, lease: lease, session: session, members: map[grid.MemberID]*tenure{}}
+func newLedger(self grid.MemberID, c *Config, s *grid.State, elected time.Time) *ledger {
+	l := &ledger{
+		self: self, lease: c.Lease + c.drift(), session: c.SessionTimeout, patience: c.LossPatience, members: map[grid.MemberID]*tenure{},
+	}
 	for _, m := range s.Members {
-		l.members[m.ID] = &tenure{until: elected.Add(lease), heard: elected}
+		l.members[m.ID] = &tenure{until: elected.Add(l.lease), heard: elected, fence: m.Fence}
 	}
 	return l
 }
@@ -37,8 +46,13 @@ func newLedger(self grid.MemberID, lease, session time.Duration, s *grid.State, 
 // sync opens a tenure for members that are new in the state, and closes those of members that are gone.
 func (l *ledger) sync(s *grid.State, now time.Time) {
 	for _, m := range s.Members {
-		if l.members[m.ID] == nil {
-			l.members[m.ID] = &tenure{heard: now}
+		t := l.members[m.ID]
+		if t == nil {
+			t = &tenure{heard: now}
+			l.members[m.ID] = t
+		}
+		if t.fence != m.Fence || m.State != grid.Active && m.State != grid.Suspended {
+			t.suspending, t.fence = false, m.Fence
 		}
 	}
 	for id := range l.members {
@@ -51,22 +65,22 @@ func (l *ledger) sync(s *grid.State, now time.Time) {
 // arrived takes note of a heartbeat.
 func (l *ledger) arrived(id grid.MemberID, index uint64, now time.Time) {
 	if t := l.members[id]; t != nil && !t.removing {
-		t.heard, t.index, t.beat, t.hinted = now, index, true, ""
+		t.heard, t.index, t.beat, t.hinted, t.gone = now, index, true, "", false
 	}
 }
 
-// hint takes note of a sign that a member is dead.
-func (l *ledger) hint(id grid.MemberID, why string) {
-	if t := l.members[id]; t != nil {
-		t.hinted = why
+// hint takes note of a sign that a member is dead, unless the member was heard since.
+func (l *ledger) hint(h hint) {
+	if t := l.members[h.id]; t != nil && !t.gone && !t.heard.After(h.since) {
+		t.hinted, t.gone = h.why, h.gone
 	}
 }
 
-// grant gives a member a lease from now on, unless it is being removed. It is called only when the master was confirmed after the member's
-// heartbeat had arrived.
-func (l *ledger) grant(id grid.MemberID, now time.Time) (granted bool) {
-	t := l.members[id]
-	if t == nil || t.removing {
+// grant gives a member whose parts have learned the log up to index a lease from now on, unless it is being removed or suspended, or does not know yet
+// that it was. It is called only when the master was confirmed after the member's heartbeat had arrived.
+func (l *ledger) grant(m grid.Member, index uint64, now time.Time) (granted bool) {
+	t := l.members[m.ID]
+	if t == nil || t.removing || t.suspending || index < m.Fence {
 		return false
 	}
 	t.until = now.Add(l.lease)
@@ -91,24 +105,82 @@ func (l *ledger) ready(id grid.MemberID, s *grid.State, now time.Time) bool {
 	return t != nil && l.leased(id, now) && t.index > 0 && t.index+maxBehind >= s.Index
 }
 
-// decide says which changes of the members are due now, and marks those that it removes. It never names a member whose lease may still run.
+// decide says which changes of the members are due now, and marks those that it removes or suspends. It never names a member whose lease may
+// still run.
 func (l *ledger) decide(s *grid.State, now time.Time) []grid.Command {
+	due := map[grid.MemberID]string{} // with the reason
+	for _, m := range s.Members {
+		if t := l.members[m.ID]; t != nil {
+			if reason := l.removal(m.ID, t, now); reason != "" {
+				due[m.ID] = reason
+			}
+		}
+	}
+	silent := l.silent(s, due, now)
+	kept := l.kept(s, due, silent, now)
 	var out []grid.Command
+	var suspend []grid.MemberID
 	for _, m := range s.Members {
 		t := l.members[m.ID]
-		if t == nil {
-			continue
-		}
-		if reason := l.removal(m.ID, t, now); reason != "" {
+		switch reason, isDue := due[m.ID]; {
+		case t == nil:
+		case isDue && kept[m.ID]:
+			if m.State == grid.Active || m.State == grid.Suspended && holdsMore(s, m.ID, silent) {
+				t.suspending = true
+				suspend = append(suspend, m.ID)
+			}
+		case isDue:
 			t.removing = true
 			out = append(out, grid.Command{Remove: &grid.RemoveMember{ID: m.ID, Reason: reason}})
-			continue
-		}
-		if m.State == grid.Joining && t.beat {
+		case m.State == grid.Joining && t.beat, m.State == grid.Suspended && t.beat && t.index >= m.Fence && l.leased(m.ID, now):
 			out = append(out, grid.Command{State: &grid.SetState{ID: m.ID, State: grid.Active}})
 		}
 	}
+	if len(suspend) > 0 {
+		out = append(out, grid.Command{Suspend: &grid.Suspend{IDs: suspend, Silent: slices.Sorted(maps.Keys(silent))}})
+	}
 	return out
+}
+
+// silent returns whom the master does not hear, if anybody is due to be removed: whoever is due, and whoever may be soon. Members that fall silent
+// at once are due one after the other, and none must be taken for one who has what the others have.
+func (l *ledger) silent(s *grid.State, due map[grid.MemberID]string, now time.Time) map[grid.MemberID]bool {
+	silent := map[grid.MemberID]bool{}
+	if len(due) == 0 {
+		return silent
+	}
+	for _, m := range s.Members {
+		t := l.members[m.ID]
+		if m.ID != l.self && (t == nil || due[m.ID] != "" || m.State == grid.Suspended && !t.beat || now.Sub(t.heard) > l.lease/2) {
+			silent[m.ID] = true
+		}
+	}
+	return silent
+}
+
+// kept returns whom of those that are due to be removed the cluster waits for: members that may come back, within the patience for them, that
+// hold a partition which nobody else holds who is heard. To remove them would lose what they may still have.
+func (l *ledger) kept(s *grid.State, due map[grid.MemberID]string, silent map[grid.MemberID]bool, now time.Time) map[grid.MemberID]bool {
+	kept := map[grid.MemberID]bool{}
+	for i := 0; len(due) > 0 && i < len(s.Partitions); i++ {
+		replicas := s.Partitions[i].Replicas
+		if slices.ContainsFunc(replicas, func(id grid.MemberID) bool { return !silent[id] }) {
+			continue
+		}
+		for _, id := range replicas {
+			if t := l.members[id]; t != nil && due[id] != "" && !t.gone && !t.removing && now.Sub(t.heard) < l.patience {
+				kept[id] = true
+			}
+		}
+	}
+	return kept
+}
+
+// holdsMore reports whether a member has something that a suspension would take from it.
+func holdsMore(s *grid.State, id grid.MemberID, silent map[grid.MemberID]bool) bool {
+	return slices.ContainsFunc(s.Partitions, func(p grid.Partition) bool {
+		return p.IsJoining(id) || p.InSync(id) && slices.ContainsFunc(p.Replicas, func(x grid.MemberID) bool { return !silent[x] })
+	})
 }
 
 // removal is the reason to remove a member now, or empty.

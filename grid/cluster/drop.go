@@ -6,12 +6,17 @@ import (
 	"gridnode/grid"
 )
 
-// dropGone ends the connections with members that the agreed state has lost: whoever waits for one learns at once that it will not answer.
+// dropGone ends the connections with members that the agreed state has lost, or that were suspended: whoever waits for one learns at once that
+// it will not answer.
 // A member that was leaving is given another moment, for it is alive and still answers what it was asked, if only with a refusal; its own end
 // closes the connection.
 func (c *Cluster) dropGone(ctx context.Context, before []grid.Member, s *grid.State) {
 	for _, m := range before {
-		if _, ok := s.Member(m.ID); ok || m.ID == c.self.ID {
+		now, ok := s.Member(m.ID)
+		if ok && now.State == grid.Suspended && now.Fence != m.Fence && m.ID != c.self.ID {
+			c.t.Drop(m.ID)
+		}
+		if ok || m.ID == c.self.ID {
 			continue
 		}
 		c.heard.Delete(m.ID)

@@ -176,7 +176,7 @@ func (g *gossip) NotifyLeave(n *memberlist.Node) {
 	}
 	g.dead[id] = true
 	g.mu.Unlock()
-	g.c.hint(id, takenForDead)
+	g.c.hint(hint{id, takenForDead, false, time.Now()})
 }
 
 const takenForDead = "gossip takes it for dead"

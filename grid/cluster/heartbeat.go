@@ -98,7 +98,11 @@ func (c *Cluster) beat(targets []grid.MemberID, index uint64) {
 	if len(targets) == 0 || c.leaving.Load() && !c.lease.valid() {
 		return
 	}
-	body, err := msgpack.Marshal(&beatMsg{c.self.ID, index})
+	learned := index
+	if c.cfg.Learned != nil {
+		learned = min(index, c.cfg.Learned())
+	}
+	body, err := msgpack.Marshal(&beatMsg{c.self.ID, index, learned})
 	if err != nil {
 		return // it has no field that cannot be encoded
 	}

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gridnode/grid"
+	"gridnode/grid/transport"
 	"gridnode/grid/wire"
 )
 
@@ -17,16 +19,17 @@ func (c *Cluster) probe(id grid.MemberID) {
 		return
 	}
 	c.background(func() {
+		began := time.Now()
 		_, err := call[helloMsg, helloMsg](context.Background(), c, id, "", wire.Hello, c.hello())
 		if errors.Is(err, grid.ErrUnreachable) {
-			c.hint(id, "it cannot be reached")
+			c.hint(hint{id, "it cannot be reached", errors.Is(err, transport.ErrNobody), began})
 		}
 	})
 }
 
 // hint tells the master, if that is this member, that a member may be dead.
-func (c *Cluster) hint(id grid.MemberID, why string) {
+func (c *Cluster) hint(h hint) {
 	if m := c.reign.Load(); m != nil {
-		m.offerHint(id, why)
+		m.offerHint(h)
 	}
 }

@@ -50,9 +50,12 @@ type joinRequest struct {
 	reply func([]byte, error)
 }
 
+// hint is a sign that a member is dead.
 type hint struct {
-	id  grid.MemberID
-	why string
+	id    grid.MemberID
+	why   string
+	gone  bool      // there is no doubt
+	since time.Time // what it says was so then: a heartbeat that came later is newer
 }
 
 // masterLoop waits for this member to become raft leader and reigns while it is.
@@ -101,7 +104,7 @@ func (c *Cluster) rule(ctx context.Context, r *raft.Raft, d *duties) error {
 	}
 	s, _ := c.View()
 	m := &reign{
-		c: c, raft: r, term: term, ledger: newLedger(c.self.ID, c.cfg.Lease+c.cfg.drift(), c.cfg.SessionTimeout, s, elected),
+		c: c, raft: r, term: term, ledger: newLedger(c.self.ID, &c.cfg, s, elected),
 		beats: make(chan beatRequest, 1024), joins: make(chan joinRequest, 64), hints: make(chan hint, 64),
 		confirmed: make(chan bool, 1), proposed: make(chan error, 1), changed: make(chan error, 1),
 	}
@@ -109,7 +112,7 @@ func (c *Cluster) rule(ctx context.Context, r *raft.Raft, d *duties) error {
 	defer m.resign()
 	for _, x := range s.Members { // who died before this one was master has left nobody else to notice
 		if c.probe(x.ID); c.gossip.Load().buried(x.ID) {
-			m.ledger.hint(x.ID, takenForDead)
+			m.ledger.hint(hint{id: x.ID, why: takenForDead, since: elected})
 		}
 	}
 	d.start(ctx, term, cancel)
@@ -187,7 +190,7 @@ func (m *reign) loop(ctx context.Context, tasks *sync.WaitGroup) {
 		case j := <-m.joins:
 			m.join(ctx, tasks, s, j)
 		case h := <-m.hints:
-			m.ledger.hint(h.id, h.why)
+			m.ledger.hint(h)
 		case ok := <-m.confirmed:
 			m.grant(ok)
 		case err := <-m.proposed:
@@ -243,9 +246,9 @@ func (m *reign) offerJoin(msg joinMsg, reply func([]byte, error)) {
 	}
 }
 
-func (m *reign) offerHint(id grid.MemberID, why string) {
+func (m *reign) offerHint(h hint) {
 	select {
-	case m.hints <- hint{id, why}:
+	case m.hints <- h:
 	default:
 	}
 }
@@ -273,8 +276,10 @@ func (m *reign) startConfirm(ctx context.Context, tasks *sync.WaitGroup) {
 // grant answers the batch.
 func (m *reign) grant(ok bool) {
 	now := time.Now()
+	s, _ := m.c.View()
 	for _, b := range m.batch {
-		granted := ok && m.ledger.grant(b.msg.ID, now)
+		x, is := s.Member(b.msg.ID)
+		granted := ok && is && m.ledger.grant(x, b.msg.Learned, now)
 		respond(b.reply, &beatReply{Granted: granted, Term: m.term, Master: m.c.self.ID})
 	}
 	m.batch, m.confirming = nil, false
@@ -292,6 +297,10 @@ func (m *reign) startProposal(ctx context.Context, tasks *sync.WaitGroup, s *gri
 	for _, cmd := range due {
 		if cmd.Remove != nil {
 			m.c.log.Info("removing a member", "id", cmd.Remove.ID, "reason", cmd.Remove.Reason)
+		}
+		if cmd.Suspend != nil {
+			m.c.log.Warn("suspending members that do not answer and have the only copies of something", "ids", cmd.Suspend.IDs,
+				"given_up_after", m.c.cfg.LossPatience)
 		}
 	}
 	m.proposing = true
@@ -371,7 +380,7 @@ func (m *reign) join(ctx context.Context, tasks *sync.WaitGroup, s *grid.State, 
 	}
 	for _, x := range s.Members {
 		if x.Address == in.Address {
-			m.ledger.hint(x.ID, "another process is at its address")
+			m.ledger.hint(hint{x.ID, "another process is at its address", true, time.Now()})
 			j.reply(nil, fmt.Errorf("%w: address %s still belongs to member %s", grid.ErrNotReady, in.Address, x.ID))
 			return
 		}

@@ -49,6 +49,8 @@ func proposable(from grid.MemberID, cmd grid.Command) error {
 	switch {
 	case cmd.Form != nil, cmd.Claim != nil, cmd.Add != nil:
 		return fmt.Errorf("%w: only the master proposes this", grid.ErrRefused)
+	case cmd.Suspend != nil:
+		return fmt.Errorf("%w: only the master suspends a member", grid.ErrRefused)
 	case cmd.Remove != nil && cmd.Remove.ID != from:
 		return fmt.Errorf("%w: only the master removes another member", grid.ErrRefused)
 	case cmd.State != nil && (cmd.State.ID != from || cmd.State.State != grid.Leaving):

@@ -177,7 +177,7 @@ func applied(servers []raft.Server, c serverChange) []raft.Server {
 func TestLedger_Ready(t *testing.T) {
 	now := time.Unix(100, 0)
 	s := &grid.State{Members: members("", "", "", ""), Index: 1000}
-	l := newLedger("m1", time.Second, 5*time.Second, s, now)
+	l := newLedger("m1", &Config{Lease: time.Second, SessionTimeout: 5 * time.Second}, s, now)
 	l.arrived("m2", 1000-maxBehind, now)
 	l.arrived("m3", 1000-maxBehind-1, now)
 	for id, want := range map[grid.MemberID]bool{"m2": true, "m3": false, "m4": false, "m9": false} { // m4 has said nothing
@@ -185,7 +185,7 @@ func TestLedger_Ready(t *testing.T) {
 			t.Errorf("%s: %v", id, got)
 		}
 	}
-	if l.ready("m2", s, now.Add(time.Second)) {
+	if l.ready("m2", s, now.Add(1010*time.Millisecond)) {
 		t.Error("without a lease")
 	}
 }
@@ -194,11 +194,12 @@ func TestLedger_Ready(t *testing.T) {
 func TestLedger_NeverRemovesALeasedMember(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const lease, session = 100, 500 // milliseconds
+		timings := &Config{Lease: lease * time.Millisecond, SessionTimeout: session * time.Millisecond}
 		s := &grid.State{Members: members("", "", "")}
 		start := time.Unix(0, 0)
 		at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 		now := 0
-		l := newLedger("m1", lease*time.Millisecond, session*time.Millisecond, s, at(0))
+		l := newLedger("m1", timings, s, at(0))
 		until := map[grid.MemberID]int{"m2": lease, "m3": lease} // what the members may believe
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			id := rapid.SampledFrom([]grid.MemberID{"m2", "m3"}).Draw(t, "member")
@@ -207,11 +208,11 @@ func TestLedger_NeverRemovesALeasedMember(t *testing.T) {
 				now += rapid.IntRange(0, 150).Draw(t, "ms")
 			case 1:
 				l.arrived(id, 1, at(now))
-				if l.grant(id, at(now)) {
+				if m, _ := s.Member(id); l.grant(m, 1, at(now)) {
 					until[id] = now + lease
 				}
 			case 2:
-				l.hint(id, "a test")
+				l.hint(hint{id, "a test", rapid.Bool().Draw(t, "gone"), at(now)})
 			case 3:
 				for _, c := range l.decide(s, at(now)) {
 					if c.Remove == nil {
@@ -221,7 +222,7 @@ func TestLedger_NeverRemovesALeasedMember(t *testing.T) {
 						t.Fatalf("%s is removed at %d, its lease runs to %d", c.Remove.ID, now, until[c.Remove.ID])
 					}
 					until[c.Remove.ID] = 0
-					if l.grant(c.Remove.ID, at(now)) || l.leased(c.Remove.ID, at(now)) {
+					if m, _ := s.Member(c.Remove.ID); l.grant(m, 1, at(now)) || l.leased(c.Remove.ID, at(now)) {
 						t.Fatalf("%s is being removed and was granted a lease", c.Remove.ID)
 					}
 				}
@@ -237,6 +238,7 @@ func TestLedger_NeverRemovesALeasedMember(t *testing.T) {
 
 func TestLedger_HintShortensTheWait(t *testing.T) {
 	start := time.Now()
+	timings := &Config{Lease: 100 * time.Millisecond, SessionTimeout: 500 * time.Millisecond}
 	s := &grid.State{Members: members("", "", "")}
 	for _, tc := range []struct {
 		hint, heartbeatAfter bool
@@ -246,13 +248,13 @@ func TestLedger_HintShortensTheWait(t *testing.T) {
 		{false, false, 200 * time.Millisecond, false},
 		{false, false, 499 * time.Millisecond, false},
 		{false, false, 500 * time.Millisecond, true},
-		{true, false, 99 * time.Millisecond, false},
-		{true, false, 100 * time.Millisecond, true},
+		{true, false, 100 * time.Millisecond, false}, // 1 ms for the drift of clocks
+		{true, false, 101 * time.Millisecond, true},
 		{true, true, 200 * time.Millisecond, false},
 	} {
-		l := newLedger("m1", 100*time.Millisecond, 500*time.Millisecond, s, start)
+		l := newLedger("m1", timings, s, start)
 		if tc.hint {
-			l.hint("m2", "a test")
+			l.hint(hint{id: "m2", why: "a test", since: start})
 		}
 		if tc.heartbeatAfter {
 			l.arrived("m2", 1, start)

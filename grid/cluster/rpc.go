@@ -50,8 +50,9 @@ type joinReply struct {
 
 // beatMsg is a heartbeat: renew my lease. Index is how far the member has applied the log.
 type beatMsg struct {
-	ID    grid.MemberID
-	Index uint64
+	ID      grid.MemberID
+	Index   uint64 // how far it has applied the log
+	Learned uint64 // how far its parts have taken that in; not above Index
 }
 
 // beatReply answers it.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"gridnode/grid"
@@ -45,12 +46,18 @@ func (t *Transport) DialLabelled(ctx context.Context, addr string, expect grid.M
 	return s, nil
 }
 
+// ErrNobody says why a member cannot be reached, besides grid.ErrUnreachable: its host answers, but no process listens at its address.
+var ErrNobody = errors.New("no process is there")
+
 // connect dials and makes the handshake, in a second at most.
 func (t *Transport) connect(ctx context.Context, addr string, expect grid.MemberID, magic Magic, label string) (net.Conn, grid.MemberID, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
 	raw, err := t.cfg.Network.Dial(ctx, addr)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, "", fmt.Errorf("dial %s: %w: %w: %v", addr, grid.ErrUnreachable, ErrNobody, err)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("dial %s: %w: %v", addr, grid.ErrUnreachable, err)
 	}

@@ -220,15 +220,17 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, fmt.Errorf("memnet: dial %s: %w", addr, syscall.ECONNREFUSED)
 	}
 	here, there := h.net.newStream(address{h.name, h.net.freePort()}, to)
+	var failed error = syscall.ECONNREFUSED
 	select {
 	case <-l.done:
 	case l.backlog <- there:
 		return here, nil
-	default: // a full backlog refuses, too
+	case <-ctx.Done(): // nobody is told of a full backlog
+		failed = ctx.Err()
 	}
 	_ = here.Close()
 	_ = there.Close()
-	return nil, fmt.Errorf("memnet: dial %s: %w", addr, syscall.ECONNREFUSED)
+	return nil, fmt.Errorf("memnet: dial %s: %w", addr, failed)
 }
 
 // travel waits until something sent now has arrived.
