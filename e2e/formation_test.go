@@ -93,3 +93,53 @@ func TestC177_C180_C182_Misconfigured(t *testing.T) {
 	x.kill()
 	c.awaitSafe(3)
 }
+
+// TestC179_IPv6: three members on ::1 form a cluster, addresses are written with brackets, and what is no address is refused by name.
+func TestC179_IPv6(t *testing.T) {
+	t.Parallel()
+	const six = "[::1]:0"
+	ln, err := net.Listen("tcp", six)
+	if err != nil {
+		t.Skip("this machine has no IPv6 loopback: ", err)
+	}
+	_ = ln.Close()
+	c := newCluster(t)
+	for range 3 {
+		c.add(six, six)
+	}
+	c.awaitSafe(3)
+	for _, m := range c.members {
+		if !strings.HasPrefix(m.grid, "[::1]:") || !strings.HasPrefix(m.http, "http://[::1]:") {
+			t.Errorf("%s says that it is at %s and %s", m.name, m.grid, m.http)
+		}
+		list := read[struct {
+			Members []struct{ Name, Address, HTTP string }
+		}](m, "/api/v1/members")
+		for i, x := range list.Members {
+			if x.Address != c.members[i].grid || x.HTTP != c.members[i].http {
+				t.Errorf("%s lists %s at %s and %s, not at %s and %s", m.name, x.Name, x.Address, x.HTTP, c.members[i].grid, c.members[i].http)
+			}
+		}
+	}
+	waits := newCluster(t)
+	for seed, says := range map[string]string{"::1": "[::1]:5701", "no-such-host.invalid:7100": "no-such-host.invalid:7100"} { // C177, too
+		m := waits.spawn("--bind", loopback, "--http", loopback, "--join", seed)
+		waits.await(15*time.Second, "it says that it waits for "+says, func() bool { return strings.Contains(m.output(), says) })
+		m.kill()
+	}
+	for _, wrong := range [][]string{
+		{"--bind", loopback, "--join", "1.2.3.4:5:6"}, {"--bind", "no-such-host.invalid:7100", "--join="}, {"--bind", "203.0.113.7:7100", "--insecure", "--join="},
+	} {
+		cmd := program(append([]string{"start", "--http", loopback, "--cluster", c.name}, wrong...)...)
+		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		out, err := cmd.CombinedOutput()
+		kill.Stop()
+		text := wrong[1]
+		if text == loopback {
+			text = wrong[3]
+		}
+		if err == nil || cmd.ProcessState.ExitCode() < 1 || !strings.Contains(string(out), text) || strings.Contains(string(out), "goroutine ") {
+			t.Errorf("%v: %v\n%s", wrong, err, out)
+		}
+	}
+}

@@ -67,8 +67,9 @@ func (s *State) LeastBackups() int {
 // Formed reports whether the cluster exists.
 func (s *State) Formed() bool { return s.ClusterID != "" }
 
-// Safe reports whether every partition has its full set of in-sync replicas, as far as there are members, and no move is under way.
-func (s *State) Safe() bool {
+// Complete reports whether every partition has its full set of in-sync replicas, as far as there are members, none is being brought up, and
+// nobody joins or leaves. A member that has just joined may still be owed its share: that is the planner's to say.
+func (s *State) Complete() bool {
 	want := s.WantReplicas()
 	if want == 0 {
 		return false

@@ -290,8 +290,8 @@ func TestState_Safe(t *testing.T) {
 		{"it has left", []Command{{Remove: &RemoveMember{ID: "c"}}}, true},
 		{"all are lost", []Command{{Remove: &RemoveMember{ID: "a"}}, {Remove: &RemoveMember{ID: "b"}}}, false},
 	} {
-		if s = run(t, s, step.cmds...); s.Safe() != step.want {
-			t.Errorf("%s: safe is %t, want %t", step.name, s.Safe(), step.want)
+		if s = run(t, s, step.cmds...); s.Complete() != step.want {
+			t.Errorf("%s: safe is %t, want %t", step.name, s.Complete(), step.want)
 		}
 	}
 }

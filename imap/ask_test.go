@@ -103,7 +103,7 @@ func TestProperty_QueryIsTheSameWithIndexes(t *testing.T) {
 			case 3:
 				next := home.NewStore(seqOf)
 				next.Attach(0, r)
-				for _, piece := range indexed.Snapshot(200, now) {
+				for _, piece := range piecesOf(indexed, 200, now) {
 					if err := next.Restore(piece, now); err != nil {
 						t.Fatal(err)
 					}

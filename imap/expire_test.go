@@ -192,7 +192,7 @@ func TestStore_MaxIdle_BackupsAreToldOfReads(t *testing.T) {
 	b, backup := newBench(t), NewStore(func(v uint64) uint64 { return v })
 	b.tick(0)
 	b.write("k", write{Value: String("v"), Idle: time.Hour})
-	for _, p := range b.s.Snapshot(1000, b.now) {
+	for _, p := range piecesOf(b.s, 1000, b.now) {
 		if err := backup.Restore(p, b.now); err != nil {
 			t.Fatal(err)
 		}

@@ -278,7 +278,7 @@ func TestLock_TravelsInSnapshots(t *testing.T) {
 	b.lock("k", client, time.Minute)
 	b.lock("l", bob, 0)
 	b.now = b.now.Add(time.Second)
-	for _, p := range b.s.Snapshot(1, b.now) {
+	for _, p := range piecesOf(b.s, 1, b.now) {
 		if err := c.s.Restore(p, b.now); err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestLock_AsTheModel(t *testing.T) {
 				}
 			default:
 				next := NewStore(func(v uint64) uint64 { return v })
-				for _, p := range b.s.Snapshot(10, b.now) {
+				for _, p := range piecesOf(b.s, 10, b.now) {
 					if err := next.Restore(p, b.now); err != nil {
 						rt.Fatal(err)
 					}

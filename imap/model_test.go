@@ -239,7 +239,7 @@ func (r *run) getAll(k string) {
 // takeover goes on with a store that was filled from a snapshot, as the old primary is gone.
 func (r *run) takeover(home func() *Store) {
 	next := home()
-	for _, p := range r.s.Snapshot(64, r.now) {
+	for _, p := range piecesOf(r.s, 64, r.now) {
 		if err := next.Restore(p, r.now); err != nil {
 			r.t.Fatal(err)
 		}

@@ -24,38 +24,66 @@ type piece struct {
 	Locks   []lockState
 }
 
-// Snapshot returns the content in pieces of about size bytes.
-func (s *Store) Snapshot(size int, at time.Time) [][]byte {
+// captured is what one piece will hold. Records are replaced and never changed, but for when they were read last: so they say what they said
+// when they were captured.
+type captured struct {
+	entries []capturedEntry
+	locks   []capturedLock
+}
+
+type capturedEntry struct {
+	name, key string
+	rec       *record
+}
+
+type capturedLock struct {
+	state lockState // without what is left of its lease
+	lock  lock
+}
+
+// Snapshot captures the content as it is now, in pieces of about size bytes; piece encodes the i-th of them, as often as it is asked. Capturing
+// looks at each entry and copies none. Effects that are applied later do not change what the pieces say. piece is called as the store's methods
+// are, never at once with them.
+func (s *Store) Snapshot(size int, at time.Time) (pieces int, piece func(i int, at time.Time) []byte) {
 	now := s.at(at)
-	var pieces [][]byte
-	var p piece
+	var all []captured
+	var c captured
 	bytes := 0
-	flush := func() {
-		if bytes > 0 {
-			pieces = append(pieces, encode(p))
-			p, bytes = piece{}, 0
+	grow := func(by int) {
+		if bytes += by; bytes >= size {
+			all = append(all, c)
+			c, bytes = captured{entries: make([]capturedEntry, 0, len(c.entries))}, 0
 		}
 	}
 	for name, m := range s.maps {
 		for key, r := range m.records {
-			p.Entries = append(p.Entries, r.copied(name, key, now))
-			if bytes += len(name) + len(key) + len(r.value) + 48; bytes >= size {
-				flush()
-			}
+			c.entries = append(c.entries, capturedEntry{name, key, r})
+			grow(len(name) + len(key) + len(r.value) + 48)
 		}
 	}
 	s.eachLock(func(name, key string, l *lock) bool {
-		if l.over(now) {
-			return true // what is left of its lease would be something again
-		}
-		p.Locks = append(p.Locks, lockState{Map: name, Key: []byte(key), Who: l.who, Count: l.count, Token: l.token, Lease: l.left(now)})
-		if bytes += len(name) + len(key) + len(l.who.Session) + 64; bytes >= size {
-			flush()
+		if !l.over(now) { // else what is left of its lease would be something again
+			c.locks = append(c.locks, capturedLock{lockState{Map: name, Key: []byte(key), Who: l.who, Count: l.count, Token: l.token}, *l})
+			grow(len(name) + len(key) + len(l.who.Session) + 64)
 		}
 		return true
 	})
-	flush()
-	return pieces
+	if bytes > 0 {
+		all = append(all, c)
+	}
+	return len(all), func(i int, at time.Time) []byte { return all[i].encode(s.at(at)) }
+}
+
+func (c *captured) encode(now moment) []byte {
+	p := piece{Entries: make([]copied, 0, len(c.entries)), Locks: make([]lockState, 0, len(c.locks))}
+	for _, e := range c.entries {
+		p.Entries = append(p.Entries, e.rec.copied(e.name, e.key, now))
+	}
+	for _, l := range c.locks {
+		l.state.Lease = l.lock.left(now)
+		p.Locks = append(p.Locks, l.state)
+	}
+	return encode(p)
 }
 
 func (r *record) copied(name, key string, now moment) copied {

@@ -205,7 +205,7 @@ func TestStore_SnapshotAndPagedScan(t *testing.T) {
 		b.write(k, write{Value: Bytes(make([]byte, i)), TTL: time.Duration(i%2) * time.Hour})
 	}
 	c := newBench(t)
-	for _, piece := range b.s.Snapshot(4000, b.now) {
+	for _, piece := range piecesOf(b.s, 4000, b.now) {
 		if err := c.s.Restore(piece, b.now); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ import (
 // Bounds on moving partitions about, so that it does not crowd out what callers want.
 const (
 	transfers          = 16
-	transfersPerMember = 4
+	transfersPerMember = 8
 )
 
 // life is the node as one member, from joining to leaving or removal.

@@ -183,6 +183,17 @@ func (n *Node) State() *grid.State {
 	return s
 }
 
+// Safe reports whether every partition has its full set of replicas, as far as there are members, and nothing is under way or owed: a member
+// that has just joined has its share.
+func (n *Node) Safe() bool {
+	l := n.current()
+	if l == nil {
+		return false
+	}
+	s, _ := l.cluster.View()
+	return s.Complete() && l.host.Moves(s).Done()
+}
+
 // Recover makes those members that this one can reach go on without the others, after the majority of the voters is gone for good; without
 // force it only says what that would mean. See [cluster.Cluster.Recover].
 func (n *Node) Recover(ctx context.Context, force bool) (grid.Recovery, error) {

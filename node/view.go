@@ -23,6 +23,10 @@ func (g restGrid) State() *grid.State {
 	return s
 }
 
+func (g restGrid) Moves(s *grid.State) grid.Moves { return g.l.host.Moves(s) }
+
+func (g restGrid) Sending() grid.Sending { return g.l.host.Sending() }
+
 func (g restGrid) SetTags(ctx context.Context, tags map[string]string) error {
 	return g.l.setTags(ctx, tags)
 }

@@ -67,6 +67,7 @@ type Host struct {
 	tasks   tasks
 	calls   calls
 	lone    *cutOff
+	owed    owed
 	ctx     context.Context // of Run; ends the goroutines that handlers start
 	stop    context.CancelCauseFunc
 }

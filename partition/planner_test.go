@@ -45,8 +45,11 @@ func TestPlan_AnyHistory_Converges(t *testing.T) {
 		if w.joins > needed {
 			t.Fatalf("%d transfers begun, but the first target was only %d away", w.joins, needed)
 		}
-		if len(w.s.Members) == len(w.s.DataMembers()) && !w.s.Safe() {
+		if len(w.s.Members) == len(w.s.DataMembers()) && !w.s.Complete() {
 			t.Fatal("settled, but not safe")
+		}
+		if got := Owed(w.s); !got.Done() {
+			t.Fatalf("settled, and it owes %+v", got)
 		}
 	})
 }
@@ -153,7 +156,7 @@ func TestPlan_InitialAssignment(t *testing.T) {
 		t.Fatalf("planned %d commands, want one batch of all partitions", len(cmds))
 	}
 	w.settle(always, 1)
-	if !w.s.Safe() {
+	if !w.s.Complete() {
 		t.Error("not safe after the assignment")
 	}
 }
@@ -171,7 +174,7 @@ func TestPlan_ExpectedMembers_CountWhateverTheirRole(t *testing.T) {
 	}
 	w.apply(grid.Command{State: &grid.SetState{ID: worker.ID, State: grid.Active}})
 	w.settle(always, 5)
-	if !w.s.Safe() {
+	if !w.s.Complete() {
 		t.Error("not safe with three members of which two hold data")
 	}
 }
@@ -210,7 +213,7 @@ func TestPlan_LostPartition_OnlyRevivedWhenAsked(t *testing.T) {
 	}
 	w.lim.ReviveLost = true
 	w.settle(always, 5)
-	if lost() != 0 || !w.s.Safe() {
+	if lost() != 0 || !w.s.Complete() {
 		t.Errorf("%d partitions still lost", lost())
 	}
 }

@@ -28,7 +28,9 @@ func TestPrimary_ProposesAgainWhatWasLost(t *testing.T) {
 			r.learn(row, now)
 			r.sealed("b", sealedMsg{Epoch: 1, Born: 1}, now)
 			if op == grid.OpAdd {
-				r.copied("c", copiedMsg{Epoch: 1, ID: r.peers["c"].copy.id, Next: len(r.peers["c"].copy.pieces)}, now)
+				for c := r.peers["c"].copy; c.next < c.of(); {
+					r.copied("c", copiedMsg{Epoch: 1, ID: c.id, Next: c.next + 1}, now)
+				}
 			} else {
 				r.execute(call{op: []byte("inc")}, now, func([]byte, error) {}) // b never acknowledges it
 			}

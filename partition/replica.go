@@ -52,20 +52,42 @@ type peer struct {
 	silent     time.Time // since when it owes an answer; zero: it does not
 }
 
-// outCopy is a full copy on its way to a peer.
+// outCopy is a full copy on its way to a peer: first the pieces of the store's content, then those of the table of calls.
 type outCopy struct {
-	id     uint64
-	seq    uint64
-	last   grid.Epoch
-	pieces []piece
-	next   int // pieces acknowledged
-	sent   int // pieces sent
+	id      uint64
+	seq     uint64
+	last    grid.Epoch
+	content int // pieces of the content
+	piece   func(i int, now time.Time) []byte
+	calls   [][]byte
+	sizes   []int // of the pieces that were encoded
+	next    int   // pieces acknowledged
+	sent    int   // pieces sent
 }
 
-// piece is a part of a full copy: of the store's content, or of the table of calls.
-type piece struct {
-	calls bool
-	data  []byte
+// of is how many pieces there are. Of nothing there is one, with nothing in it.
+func (c *outCopy) of() int { return max(1, c.content+len(c.calls)) }
+
+func (c *outCopy) encoded(i int, now time.Time) (b []byte) {
+	switch {
+	case i < c.content:
+		b = c.piece(i, now)
+	case i < c.content+len(c.calls):
+		b = c.calls[i-c.content]
+	}
+	if i == len(c.sizes) {
+		c.sizes = append(c.sizes, len(b))
+	}
+	return b
+}
+
+// arrived takes note of the pieces before next, and returns how many bytes are new in them.
+func (c *outCopy) arrived(next int) (bytes int64) {
+	for _, n := range c.sizes[c.next:next] {
+		bytes += int64(n)
+	}
+	c.next = next
+	return bytes
 }
 
 // inCopy is a full copy being received; it is staged beside the old data.
@@ -105,19 +127,20 @@ type replica struct {
 	acked uint64         // ... and up to where: a copy at that epoch never takes it back behind
 	in    *inCopy
 
-	phase     phase
-	reign     grid.Epoch
-	committed uint64
-	peers     map[grid.MemberID]*peer
-	need      map[grid.MemberID]bool // takeover: to be sealed
-	waiters   []waiter               // in the order of their coming
-	parked    []parked               // in the order of their coming
-	woken     []string               // what parked operations wait for and effects of this turn have brought
-	drain     *draining
-	copies    uint64 // numbers outgoing copies
-	forgotAt  time.Time
-	askedAt   time.Time
-	startedAt time.Time // of the takeover
+	phase       phase
+	reign       grid.Epoch
+	committed   uint64
+	peers       map[grid.MemberID]*peer
+	need        map[grid.MemberID]bool // takeover: to be sealed
+	waiters     []waiter               // in the order of their coming
+	parked      []parked               // in the order of their coming
+	woken       []string               // what parked operations wait for and effects of this turn have brought
+	drain       *draining
+	copies      uint64 // numbers outgoing copies
+	copiedBytes int64  // of them that have arrived
+	forgotAt    time.Time
+	askedAt     time.Time
+	startedAt   time.Time // of the takeover
 }
 
 // draining is a planned hand-over under way: no new operation starts, and once all is committed the change is proposed.

@@ -37,9 +37,9 @@ func (c *counter) Apply(effect []byte, v Version, _ time.Time) ([]string, error)
 	return nil, nil
 }
 func (c *counter) Over(time.Time, func(grid.MemberID) bool) []byte { return nil }
-func (c *counter) Snapshot(int, time.Time) [][]byte {
+func (c *counter) Snapshot(int, time.Time) (int, func(int, time.Time) []byte) {
 	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.n), c.version)
-	return [][]byte{b[:5], b[5:]}
+	return 2, func(i int, _ time.Time) []byte { return [][]byte{b[:5], b[5:]}[i] }
 }
 
 // staged restores in two pieces.

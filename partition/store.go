@@ -17,8 +17,10 @@ type Store interface {
 	// Over returns an effect that ends what is over, at most a bounded number of things, or nil: entries whose time has passed, and what
 	// belongs to members that are gone.
 	Over(now time.Time, isMember func(grid.MemberID) bool) []byte
-	// Snapshot returns the whole content in pieces of about size bytes each.
-	Snapshot(size int, now time.Time) [][]byte
+	// Snapshot captures the whole content as it is now, to be had in pieces of about size bytes each: piece encodes the i-th, as often as it is
+	// asked, and says what was so when the snapshot was taken, whatever has been applied since. Capturing must be quick, for the partition
+	// waits. piece is called as the store's own methods are.
+	Snapshot(size int, now time.Time) (pieces int, piece func(i int, now time.Time) []byte)
 	// Restore adds one piece of a snapshot to a new, empty store.
 	Restore(piece []byte, now time.Time) error
 }

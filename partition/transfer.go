@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	pieceBytes = 256 << 10
+	pieceBytes = 128 << 10
 	copyWindow = 4 // pieces on their way
+	copyTurn   = 2 // pieces that are encoded at a time
 )
 
 // joiners brings the peers in line with the row's joining members. With restart set, joiners begin anew: what they hold may have been
@@ -57,31 +58,23 @@ func (r *replica) startCopy(m grid.MemberID, p *peer, now time.Time) {
 	}
 	seq, last := r.log.last()
 	r.copies++
-	var pieces []piece
-	for _, b := range r.store.Snapshot(pieceBytes, now) {
-		pieces = append(pieces, piece{data: b})
-	}
-	for _, b := range r.calls.snapshot(pieceBytes) {
-		pieces = append(pieces, piece{calls: true, data: b})
-	}
-	if len(pieces) == 0 {
-		pieces = []piece{{}}
-	}
-	p.copy = &outCopy{id: r.copies, seq: seq, last: last, pieces: pieces}
+	p.copy = &outCopy{id: r.copies, seq: seq, last: last, calls: r.calls.snapshot(pieceBytes)}
+	p.copy.content, p.copy.piece = r.store.Snapshot(pieceBytes, now)
 	p.silent, p.sentAt = time.Time{}, time.Time{}
 	r.pushCopy(m, p, now)
 }
 
-// pushCopy sends the pieces that the window allows; without an answer for a while, the unacknowledged ones again.
+// pushCopy sends the pieces that the window allows, a few at a time, for they are encoded under the lock; without an answer for a while, the
+// unacknowledged ones again.
 func (r *replica) pushCopy(m grid.MemberID, p *peer, now time.Time) {
 	c := p.copy
 	if c.sent > c.next && now.Sub(p.sentAt) >= resendAfter {
 		c.sent = c.next
 	}
-	for c.sent < len(c.pieces) && c.sent < c.next+copyWindow {
+	for n := 0; n < copyTurn && c.sent < c.of() && c.sent < c.next+copyWindow; n++ {
 		r.env.send(m, wire.Snapshot, encode(copyMsg{
 			Partition: r.id, Epoch: r.row.Epoch, Born: r.born, ID: c.id, Seq: c.seq, Last: c.last,
-			Piece: c.sent, Of: len(c.pieces), Calls: c.pieces[c.sent].calls, Data: c.pieces[c.sent].data,
+			Piece: c.sent, Of: c.of(), Calls: c.sent >= c.content && len(c.calls) > 0, Data: c.encoded(c.sent, now),
 		}))
 		c.sent++
 		p.sent(now)
@@ -92,12 +85,13 @@ func (r *replica) pushCopy(m grid.MemberID, p *peer, now time.Time) {
 func (r *replica) copied(from grid.MemberID, msg copiedMsg, now time.Time) {
 	r.do(func() {
 		p := r.peers[from]
-		if !r.isPrimary() || msg.Epoch != r.row.Epoch || p == nil || p.copy == nil || p.copy.id != msg.ID || msg.Next <= p.copy.next {
+		if !r.isPrimary() || msg.Epoch != r.row.Epoch || p == nil || p.copy == nil || p.copy.id != msg.ID || msg.Next <= p.copy.next || msg.Next > len(p.copy.sizes) {
 			return
 		}
 		c := p.copy
-		c.next, p.silent = min(msg.Next, len(c.pieces)), now
-		if c.next < len(c.pieces) {
+		r.copiedBytes += c.arrived(msg.Next)
+		p.silent = now
+		if c.next < c.of() {
 			c.sent = max(c.sent, c.next)
 			r.pushCopy(from, p, now)
 			return

@@ -108,6 +108,10 @@ type Entry struct {
 type Grid interface {
 	// State returns the agreed state; nil, or one that is not formed, before the member has joined. It is never changed.
 	State() *grid.State
+	// Moves returns what the table of a state owes yet. It is quick when asked again for the same.
+	Moves(*grid.State) grid.Moves
+	// Sending returns what this member sends of whole partitions.
+	Sending() grid.Sending
 	Self() grid.MemberID
 	// SetTags replaces the tags of this member, which jobs choose workers by.
 	SetTags(ctx context.Context, tags map[string]string) error

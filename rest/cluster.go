@@ -34,13 +34,29 @@ type clusterShape struct {
 	BackupCount    int           `json:"backupCount"` // wanted for each partition
 	Backups        int           `json:"backups"`     // in-sync ones that each partition has at least
 	DataMembers    int           `json:"dataMembers"` // that may hold replicas: with no more than backupCount of them, no partition has all it should
-	Safe           bool          `json:"safe"`        // the full set as far as there are members, and no move under way
+	Safe           bool          `json:"safe"`        // the full set as far as there are members, and nothing owed
 	LostPartitions int           `json:"lostPartitions"`
 	Losses         uint64        `json:"partitionLosses"` // how often a partition was lost, since the cluster formed
 	Recoveries     uint64        `json:"recoveries"`      // how often survivors went on without a majority
 	Moves          int           `json:"moves"`           // replicas that are being brought up
+	Waiting        int           `json:"movesWaiting"`    // that are to be, and have not begun
+	HandOvers      int           `json:"handOvers"`       // partitions that are to get another primary
+	Drops          int           `json:"drops"`           // replicas that are to be given up
+	Sending        sendingShape  `json:"sending"`         // by this member
 	Self           grid.MemberID `json:"self"`
 	Version        string        `json:"version"`
+}
+
+// sendingShape is what a member sends of whole partitions.
+type sendingShape struct {
+	Copies int   `json:"copies"`
+	Sent   int64 `json:"bytesSent"` // that have arrived, since it joined
+	Left   int64 `json:"bytesLeft"` // of the copies under way, about
+}
+
+// safe reports whether every partition has what it should have, and nothing is under way or owed.
+func (s *Server) safe(state *grid.State) bool {
+	return state.Complete() && s.cfg.Grid.Moves(state).Done()
 }
 
 func (s *Server) cluster(w http.ResponseWriter, r *http.Request) error {
@@ -53,11 +69,13 @@ func (s *Server) cluster(w http.ResponseWriter, r *http.Request) error {
 		ClusterID: state.ClusterID, Name: state.ClusterName, Size: len(state.Members),
 		Master: state.Master, MasterName: master.Name, Term: state.Term,
 		Partitions: len(state.Partitions), BackupCount: state.Backups, Backups: state.LeastBackups(),
-		DataMembers: len(state.DataMembers()), Safe: state.Safe(), Losses: state.Losses, Recoveries: state.Recoveries,
+		DataMembers: len(state.DataMembers()), Safe: s.safe(state), Losses: state.Losses, Recoveries: state.Recoveries,
 		Self: s.cfg.Grid.Self(), Version: s.cfg.Version,
 	}
+	moves, sending := s.cfg.Grid.Moves(state), s.cfg.Grid.Sending()
+	shape.Moves, shape.Waiting, shape.HandOvers, shape.Drops = moves.Running, moves.Waiting, moves.HandOvers, moves.Drops
+	shape.Sending = sendingShape{sending.Copies, sending.Sent, sending.Left}
 	for i := range state.Partitions {
-		shape.Moves += len(state.Partitions[i].Joining)
 		if state.Partitions[i].Lost {
 			shape.LostPartitions++
 		}

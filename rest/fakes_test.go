@@ -251,6 +251,12 @@ func (f *fakeGrid) Self() grid.MemberID { return "id-1" }
 func (f *fakeGrid) Checks() []Check     { return f.checks }
 func (f *fakeGrid) Quorum() error       { return f.noQuorum }
 
+func (f *fakeGrid) Moves(*grid.State) grid.Moves {
+	return grid.Moves{Running: 1, Waiting: 2, HandOvers: 3, Drops: 4}
+}
+
+func (f *fakeGrid) Sending() grid.Sending { return grid.Sending{Copies: 1, Sent: 5000, Left: 131072} }
+
 func (f *fakeGrid) Recover(_ context.Context, force bool) (grid.Recovery, error) {
 	f.forced = append(f.forced, force)
 	return f.report, f.refuses

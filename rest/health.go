@@ -117,14 +117,13 @@ func (s *Server) health() healthShape {
 	if err != nil {
 		return shape
 	}
-	shape.ClusterState, shape.ClusterSafe, shape.ClusterSize = "ACTIVE", state.Safe(), len(state.Members)
+	shape.ClusterState, shape.ClusterSafe, shape.ClusterSize = "ACTIVE", s.safe(state), len(state.Members)
 	if self, ok := state.Member(s.cfg.Grid.Self()); ok && self.State == grid.Active {
 		shape.NodeState = "ACTIVE"
 	} else if ok && self.State == grid.Leaving {
 		shape.NodeState = "SHUTTING_DOWN"
 	}
-	for i := range state.Partitions {
-		shape.MigrationQueueSize += len(state.Partitions[i].Joining)
-	}
+	moves := s.cfg.Grid.Moves(state)
+	shape.MigrationQueueSize = moves.Running + moves.Waiting
 	return shape
 }

@@ -83,13 +83,17 @@ func newClusterCollector(s *Server) *clusterCollector {
 	c := &clusterCollector{server: s, descs: map[string]*prometheus.Desc{}}
 	desc := func(name, help string, labels ...string) { c.descs[name] = prometheus.NewDesc(name, help, labels, nil) }
 	desc("gridnode_cluster_members", "Members of the cluster.")
-	desc("gridnode_cluster_safe", "1 if every partition has all its replicas and no move is under way.")
+	desc("gridnode_cluster_safe", "1 if every partition has all its replicas and no move is under way or owed.")
 	desc("gridnode_master", "1 on the member that is master.")
 	desc("gridnode_term", "Term of the master.")
 	desc("gridnode_partitions", "Partitions of this member, by its role in them.", "role")
 	desc("gridnode_partitions_lost", "Partitions without any replica left.")
 	desc("gridnode_partition_losses_total", "How often a partition lost its last replica, in the cluster, since it formed.")
-	desc("gridnode_migration_queue", "Replicas that are being brought up, in the cluster.")
+	desc("gridnode_migration_queue", "Replicas that are being brought up or wait for it, in the cluster.")
+	desc("gridnode_moves", "Changes of the partition table that are owed, in the cluster: replicas running, waiting and to be dropped, primaries to be handed over.", "state")
+	desc("gridnode_copies", "Whole partitions that this member is sending.")
+	desc("gridnode_copy_bytes_total", "Bytes of whole partitions that this member has sent and that have arrived.")
+	desc("gridnode_copy_bytes_left", "Bytes of the copies under way from this member that have not arrived, about.")
 	desc("gridnode_jobs", "Jobs, by state; from the master only.", "state")
 	desc("gridnode_slots", "Slots, by state; from the master only.", "state")
 	desc("cluster_info", "The cluster.", "cluster", "clusterVersion", "master")
@@ -120,6 +124,8 @@ func (c *clusterCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	c.collectGrid(state, emit)
 	out <- prometheus.MustNewConstMetric(c.descs["gridnode_partition_losses_total"], prometheus.CounterValue, float64(state.Losses))
+	sent := c.server.cfg.Grid.Sending().Sent
+	out <- prometheus.MustNewConstMetric(c.descs["gridnode_copy_bytes_total"], prometheus.CounterValue, float64(sent))
 	if state.Master == c.server.cfg.Grid.Self() {
 		c.collectJobs(state.ClusterName, emit)
 	}
@@ -130,21 +136,26 @@ type emitter func(name string, value float64, labels ...string)
 func (c *clusterCollector) collectGrid(state *grid.State, emit emitter) {
 	self := c.server.cfg.Grid.Self()
 	mine, cluster := holdingsOf(state)[self], state.ClusterName
-	lost, moves := 0, 0
+	lost := 0
 	for i := range state.Partitions {
-		moves += len(state.Partitions[i].Joining)
 		lost += int(oneIf(state.Partitions[i].Lost))
 	}
 	master, _ := state.Member(state.Master)
 	emit("gridnode_cluster_members", float64(len(state.Members)))
-	emit("gridnode_cluster_safe", oneIf(state.Safe()))
+	emit("gridnode_cluster_safe", oneIf(c.server.safe(state)))
 	emit("gridnode_master", oneIf(state.Master == self))
 	emit("gridnode_term", float64(state.Term))
 	emit("gridnode_partitions", float64(mine.owned), "primary")
 	emit("gridnode_partitions", float64(mine.backups), "backup")
 	emit("gridnode_partitions", float64(mine.joining), "joining")
 	emit("gridnode_partitions_lost", float64(lost))
-	emit("gridnode_migration_queue", float64(moves))
+	moves, sending := c.server.cfg.Grid.Moves(state), c.server.cfg.Grid.Sending()
+	emit("gridnode_migration_queue", float64(moves.Running+moves.Waiting))
+	for state, n := range map[string]int{"running": moves.Running, "waiting": moves.Waiting, "hand_over": moves.HandOvers, "drop": moves.Drops} {
+		emit("gridnode_moves", float64(n), state)
+	}
+	emit("gridnode_copies", float64(sending.Copies))
+	emit("gridnode_copy_bytes_left", float64(sending.Left))
 	emit("cluster_info", 1, cluster, c.server.cfg.Version, master.Address)
 	emit("node_count", float64(len(state.Members)), cluster)
 	seen := make(map[string]bool, len(state.Members))
@@ -156,7 +167,7 @@ func (c *clusterCollector) collectGrid(state *grid.State, emit emitter) {
 	}
 	emit("hazelcast_partition_partitionCount", float64(len(state.Partitions)), cluster)
 	emit("hazelcast_partition_activePartition", float64(mine.owned), cluster)
-	emit("hazelcast_partition_isClusterSafe", oneIf(state.Safe()), cluster)
+	emit("hazelcast_partition_isClusterSafe", oneIf(c.server.safe(state)), cluster)
 }
 
 // collectJobs leaves the figures out when they cannot be had: unknown is not zero.

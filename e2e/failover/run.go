@@ -111,8 +111,8 @@ func (r *run) perform(ctx context.Context) (string, error) {
 	}
 }
 
-// awaitSafe waits until all members see one safe cluster of all of them in which each has its share, and returns how long that took since the
-// start. A cluster is safe before a new member gets its share, too.
+// awaitSafe waits until all members see one safe cluster of all of them, and returns how long that took since the start. That each has its share
+// is looked at, too: safe is to say so.
 func (r *run) awaitSafe(ctx context.Context, start time.Time, limit time.Duration) (time.Duration, error) {
 	last := ""
 	for {

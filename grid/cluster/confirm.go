@@ -30,14 +30,14 @@ func (c *Cluster) confirm(ctx context.Context, r *raft.Raft, term uint64) bool {
 			others = append(others, id)
 		}
 	}
-	if need := voters / 2; !c.ask(ctx, others, term, need) {
+	if need := voters / 2; !c.poll(ctx, others, term, need) {
 		return false
 	}
 	return r.State() == raft.Leader && r.CurrentTerm() == term
 }
 
-// ask reports whether as many as need of the members answer that the term is the latest that they know.
-func (c *Cluster) ask(ctx context.Context, members []grid.MemberID, term uint64, need int) bool {
+// poll reports whether as many as need of the members answer that the term is the latest that they know.
+func (c *Cluster) poll(ctx context.Context, members []grid.MemberID, term uint64, need int) bool {
 	if need == 0 {
 		return true
 	}

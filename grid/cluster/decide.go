@@ -12,6 +12,7 @@ import (
 type tenure struct {
 	until    time.Time // its lease is over then, by the master's clock; zero: it was never granted one
 	heard    time.Time // its last heartbeat, or when the master began to listen for one
+	asked    time.Time // when the master asked last whether it is there
 	index    uint64    // how far it had applied the log at its last heartbeat
 	beat     bool      // it has sent a heartbeat in this term
 	hinted   string    // why it may be dead; empty if nothing says so since its last heartbeat
@@ -41,6 +42,41 @@ func newLedger(self grid.MemberID, c *Config, s *grid.State, elected time.Time) 
 		l.members[m.ID] = &tenure{until: elected.Add(l.lease), heard: elected, fence: m.Fence}
 	}
 	return l
+}
+
+// predecessor takes note of when the master of the term before last showed that it was there: others have listened to it until then. It is not
+// held to be silent for long before this master could hear anybody.
+func (l *ledger) predecessor(id grid.MemberID, heard time.Time) {
+	if t := l.members[id]; t != nil && id != l.self && heard.Before(t.heard) {
+		t.heard = later(heard, t.heard.Add(-2*l.lease))
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Silence of three leases makes the master ask a member whether it is there, for gossip needs 2 to 4 s to find out; no answer is a hint.
+const silentLeases = 3
+
+// unheard returns whom to ask, and takes note that they are asked: each once while a question is under way.
+func (l *ledger) unheard(s *grid.State, now time.Time) []grid.MemberID {
+	var out []grid.MemberID
+	for _, m := range s.Members {
+		t := l.members[m.ID]
+		if t == nil || m.ID == l.self || t.removing || now.Sub(t.heard) < silentLeases*l.lease || now.Sub(t.asked) < callTimeout {
+			continue
+		}
+		if t.gone || t.hinted != "" && m.State != grid.Suspended { // who is waited for may be found to be dead
+			continue
+		}
+		t.asked = now
+		out = append(out, m.ID)
+	}
+	return out
 }
 
 // sync opens a tenure for members that are new in the state, and closes those of members that are gone.

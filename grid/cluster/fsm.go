@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"gridnode/grid"
 	"gridnode/grid/pack"
@@ -63,8 +62,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) { return snapshot{f.view.Load
 
 // Restore replaces the state.
 func (f *fsm) Restore(r io.ReadCloser) error {
-	var s grid.State
-	err := msgpack.NewDecoder(r).Decode(&s)
+	s, err := readSnapshot(r)
 	if err = errors.Join(err, r.Close()); err != nil {
 		return fmt.Errorf("restore the agreed state: %w", err)
 	}
@@ -72,14 +70,27 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if list, err := f.snaps.List(); err == nil && len(list) > 0 {
 		index = list[0].Index
 	}
-	f.publish(&s, index)
+	f.publish(s, index)
 	return nil
+}
+
+func readSnapshot(r io.Reader) (*grid.State, error) {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var s grid.State
+	return &s, pack.Unmarshal(b, &s)
 }
 
 type snapshot struct{ state *grid.State }
 
 func (s snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := msgpack.NewEncoder(sink).Encode(s.state); err != nil {
+	b, err := pack.Marshal(s.state)
+	if err == nil {
+		_, err = sink.Write(b)
+	}
+	if err != nil {
 		return errors.Join(err, sink.Cancel())
 	}
 	return sink.Close()

@@ -91,6 +91,7 @@ func (c *Cluster) masterLoop(ctx context.Context, r *raft.Raft) error {
 // The error is nil but for one of OnMaster.
 func (c *Cluster) rule(ctx context.Context, r *raft.Raft, d *duties) error {
 	elected, term := time.Now(), r.CurrentTerm()
+	before, _ := c.View()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
@@ -107,6 +108,9 @@ func (c *Cluster) rule(ctx context.Context, r *raft.Raft, d *duties) error {
 		c: c, raft: r, term: term, ledger: newLedger(c.self.ID, &c.cfg, s, elected),
 		beats: make(chan beatRequest, 1024), joins: make(chan joinRequest, 64), hints: make(chan hint, 64),
 		confirmed: make(chan bool, 1), proposed: make(chan error, 1), changed: make(chan error, 1),
+	}
+	if at, ok := c.heard.Load(before.Master); ok {
+		m.ledger.predecessor(before.Master, at.(time.Time))
 	}
 	c.reign.Store(m)
 	defer m.resign()
@@ -177,6 +181,9 @@ func (m *reign) loop(ctx context.Context, tasks *sync.WaitGroup) {
 		s, superseded := m.c.View()
 		now := time.Now()
 		m.ledger.sync(s, now)
+		for _, id := range m.ledger.unheard(s, now) {
+			m.c.ask(id)
+		}
 		m.startConfirm(ctx, tasks)
 		m.startProposal(ctx, tasks, s, now)
 		m.startServerChange(ctx, tasks, s, now)
@@ -191,6 +198,9 @@ func (m *reign) loop(ctx context.Context, tasks *sync.WaitGroup) {
 			m.join(ctx, tasks, s, j)
 		case h := <-m.hints:
 			m.ledger.hint(h)
+			for len(m.beats) > 0 { // what came meanwhile says more than a hint
+				m.heard(s, <-m.beats)
+			}
 		case ok := <-m.confirmed:
 			m.grant(ok)
 		case err := <-m.proposed:

@@ -202,22 +202,42 @@ func (c *Cluster) answerAsk(q recoverAskMsg) (survey, error) {
 	return s, err
 }
 
+// errCompacted says that the log was cut off behind a snapshot while it was read.
+var errCompacted = errors.New("the log was compacted meanwhile")
+
 // whole returns the agreed state with all that the log holds beyond what is applied, and the log's end.
 func (g *group) whole(f *fsm) (s *grid.State, term, index uint64, err error) {
+	for range 5 { // snapshots are seconds apart
+		if s, term, index, err = g.readWhole(f); !errors.Is(err, errCompacted) {
+			break
+		}
+	}
+	return s, term, index, err
+}
+
+func (g *group) readWhole(f *fsm) (s *grid.State, term, index uint64, err error) {
 	v := f.view.Load()
-	s, index = v.state, v.index
-	if snaps, err := g.snaps.List(); err == nil && len(snaps) > 0 {
-		term, index = snaps[0].Term, max(index, snaps[0].Index)
+	s, applied := v.state, v.index
+	snaps, err := g.snaps.List()
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if len(snaps) > 0 {
+		term, index = snaps[0].Term, snaps[0].Index
+		if index > applied { // it was installed, and is not restored yet
+			if s, err = g.snapshotState(snaps[0].ID); err != nil {
+				return nil, 0, 0, err
+			}
+			applied = index
+		}
 	}
 	last, err := g.store.LastIndex()
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	for i := v.index + 1; i <= last; i++ {
-		var entry raft.Log
-		if err := g.store.GetLog(i, &entry); errors.Is(err, raft.ErrLogNotFound) {
-			continue // it is in the snapshot
-		} else if err != nil {
+	var entry raft.Log
+	for i := applied + 1; i <= last; i++ {
+		if entry, err = g.entry(i); err != nil {
 			return nil, 0, 0, err
 		}
 		if entry.Type == raft.LogCommand {
@@ -225,13 +245,29 @@ func (g *group) whole(f *fsm) (s *grid.State, term, index uint64, err error) {
 		}
 	}
 	if last > 0 {
-		var entry raft.Log
-		if err := g.store.GetLog(last, &entry); err != nil {
+		if entry, err = g.entry(last); err != nil {
 			return nil, 0, 0, err
 		}
-		term, index = entry.Term, max(index, last)
+		term = max(term, entry.Term)
 	}
-	return s, term, index, nil
+	return s, term, max(index, applied, last), nil
+}
+
+func (g *group) entry(i uint64) (entry raft.Log, err error) {
+	if err := g.store.GetLog(i, &entry); errors.Is(err, raft.ErrLogNotFound) {
+		return entry, errCompacted
+	} else if err != nil {
+		return entry, err
+	}
+	return entry, nil
+}
+
+func (g *group) snapshotState(id string) (*grid.State, error) {
+	_, r, err := g.snaps.Open(id)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errCompacted, err)
+	}
+	return readSnapshot(r)
 }
 
 // carryOut hands the plan to all survivors, this one last, and waits for a master.

@@ -16,6 +16,7 @@ import (
 	"gridnode/imap"
 	"gridnode/internal/memnet"
 	"gridnode/node"
+	"gridnode/partition"
 )
 
 // memberlistRest is what memberlist's goroutines need to notice its Shutdown, which does not wait for them. The time is fake.
@@ -156,6 +157,11 @@ func (c *Cluster) Await(limit time.Duration, what string, cond func() bool) time
 	start := time.Now()
 	for !cond() {
 		if time.Since(start) > limit {
+			for _, m := range c.Live() {
+				if s := m.Node.State(); s != nil {
+					c.t.Logf("%s: master %s, index %d, complete %t, owes %+v", m.Host, s.Master, s.Index, s.Complete(), partition.Owed(s))
+				}
+			}
 			c.t.Fatalf("not within %v: %s", limit, what)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -169,7 +175,7 @@ func (c *Cluster) AwaitSafe(n int, limit time.Duration) time.Duration {
 	return c.Await(limit, fmt.Sprintf("%d members and safe", n), func() bool {
 		for _, m := range c.Live() {
 			s := m.Node.State()
-			if s == nil || len(s.Members) != n || !s.Safe() {
+			if s == nil || len(s.Members) != n || !m.Node.Safe() {
 				return false
 			}
 			select {

@@ -156,6 +156,6 @@ func (c *Cluster) awaitBalance(least int) {
 				return false
 			}
 		}
-		return s.Safe()
+		return c.Live()[0].Node.Safe()
 	})
 }

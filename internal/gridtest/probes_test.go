@@ -19,6 +19,8 @@ import (
 // probes are the traps of replication under a table of places, and the test that steps on each. A test is named with its directory.
 var probes = []struct{ trap, test string }{
 	{"stale read of a primary that was cut off or paused", "internal/gridtest TestNemesis"},
+	{"a lease that is asked before the read and not after", "e2e TestPausedPrimary_WakesToManyReads"},
+	{"a clock that jumps", "internal/arch TestC171_DecisionsIgnoreTheSystemsClock"},
 	{"lease counted from the reply", "internal/gridtest TestProbe_LateGrant"},
 	{"lease that a deposed master grants", "grid/cluster TestChaos"},
 	{"read of what is not committed", "internal/gridtest TestNemesis"},
@@ -35,9 +37,14 @@ var probes = []struct{ trap, test string }{
 	{"a removed entry that comes back", "internal/gridtest TestC149_RemovedEntriesStayRemoved"},
 	{"a copy that races with writes", "internal/gridtest TestKnownBad"},
 	{"time to live on replicas", "internal/gridtest TestThreeMembers_TimeToLive_GoesOnAfterTheCrashOfThePrimary"},
+	{"reads that only the primary knows of", "internal/gridtest TestMaxIdle_GoesOnAfterTheCrashOfThePrimary"},
 	{"an expiry that only the primary knows", "internal/gridtest TestProbe_ExpiredRead"},
 	{"a retry that acts twice", "internal/gridtest TestNemesis"},
 	{"an error that says no for a yes", "internal/gridtest TestNemesis"},
+	{"an operation that backups run themselves", "internal/gridtest TestExecuteOnKey_CountsOnce_ThroughACrash"},
+	{"a lock whose owner died, with its primary", "internal/gridtest TestC133_HolderAndPrimaryDieTogether"},
+	{"a lock whose owner was paused", "internal/gridtest TestC135_RemovedHolder_IsNotTheOwner"},
+	{"an owner who cannot unlock after a failover", "internal/gridtest TestC136_PrimaryDiesDuringTheWait"},
 	{"a scan across moves", "internal/gridtest TestNemesis"},
 	{"a log of the table that was cut off behind a snapshot", "grid/cluster TestJoin_BySnapshot"},
 }

@@ -147,3 +147,33 @@ func TestSilentMembers_AreGivenUpInTheEnd(t *testing.T) {
 		c.AwaitSafe(5, time.Minute)
 	})
 }
+
+// TestSilentMembers_WhoDiesWhileWaitedFor: once its host says that its process is gone, a suspended member is not waited for any longer.
+func TestSilentMembers_WhoDiesWhileWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Start(t, 5, few)
+		defer c.Stop()
+		c.awaitBalance(4)
+		master := c.Master()
+		two, alone, _ := c.pair(master)
+		for _, m := range two {
+			c.Net.Isolate(m.Host)
+		}
+		c.Await(5*time.Second, "their suspension", func() bool {
+			for _, m := range two {
+				if x, ok := master.Node.State().Member(m.ID()); !ok || x.State != grid.Suspended {
+					return false
+				}
+			}
+			return true
+		})
+		for _, m := range two {
+			c.Crash(m)
+		}
+		c.Net.HealAll()
+		began := time.Now()
+		for _, p := range alone {
+			c.Await(5*time.Second-time.Since(began), "writes to what was lost", func() bool { return takesWrites(t, master, p) })
+		}
+	})
+}
