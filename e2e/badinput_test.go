@@ -35,6 +35,10 @@ var badJobs = []struct{ body, query, names string }{
 	{`{"env":{"read_limit.rows_per_second":-5},` + anySource + `,` + anySink + `}`, "", "read_limit.rows_per_second"},
 	{`{"env":{"no.such.option":1},` + anySource + `,` + anySink + `}`, "", "no.such.option"},
 	{`{"env":{},"source":[{"plugin_name":"Nope"}],` + anySink + `}`, "", "Nope"},
+	{`{"env":{},` + anySource + `,"sink":[{"plugin_name":"Http","url":"http://127.0.0.1:1"}]}`, "", "Http"},
+	{`{"env":{},"source":[{"plugin_name":"Http","url":"http://127.0.0.1:1"}],` + anySink + `}`, "", "Http"},
+	{`{"env":{},"source":[{"plugin_name":"Jdbc","url":"x"}],` + anySink + `}`, "", "Jdbc"},
+	{`{"env":{},` + anySource + `,"transform":[{"plugin_name":"Sql","query":"select id from t where id < 40"}],` + anySink + `}`, "", "Sql"},
 	{`{"env":{},"source":[{"plugin_name":""}],` + anySink + `}`, "", "plugin_name"},
 	{`{"env":{},"source":[{"plugin_name":"FakeSource"}],` + anySink + `}`, "", "schema"},
 	{`{"env":{},"source":[{"plugin_name":"FakeSource","schema":{"fields":{"id":"nosuchtype"}}}],` + anySink + `}`, "", "nosuchtype"},
@@ -59,7 +63,7 @@ var badJobs = []struct{ body, query, names string }{
 }
 
 // TestBadInput covers C030, C033, C050 and C069 as far as there are savepoints and HOCON, and decisions D1 and D5: what cannot be run is refused, by
-// name, and leaves no trace.
+// name, and leaves no trace. Of C042, C192, C207, C209, C211, C213, C215 and C216 it covers that the plugins that they are about are not here: Http, Jdbc, Sql.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)

@@ -11,6 +11,7 @@ import (
 
 // TestC185_C191_C193_NothingStays: after many jobs with every kind of end, nothing is left of them but history: no entries in the engine's maps,
 // no files below tmp, no goroutines, no open files.
+// It is Z23 and ZH of the engine's zetaRows.
 func TestC185_C191_C193_NothingStays(t *testing.T) {
 	c := startCluster(t, 3, "--set", "engine.state-cleanup-delay-ms=500", "--set", "engine.slot-service.dynamic-slot=false",
 		"--set", "engine.slot-service.slot-num=8", "--set", "engine.job-schedule-strategy=REJECT")

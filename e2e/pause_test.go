@@ -9,6 +9,7 @@ import (
 
 // TestMasterPaused: a master that stands still for longer than it may is replaced. When it goes on, it does not act as master, neither for
 // clients nor for jobs, and comes back as a new member.
+// It is ZK of the engine's zetaRows.
 func TestMasterPaused(t *testing.T) {
 	c := startCluster(t, 3, "--set", cleanup5s)
 	j := c.members[0].start(spec{subtasks: 3, rows: 400, rate: 100})

@@ -47,6 +47,7 @@ func TestC045_C047_IDsOfJobs(t *testing.T) {
 }
 
 // TestC029_C034_C035_C036_C037_Jobs: exact ids, names as sent, lists by state, any member answers, an id is used once.
+// It is Z22 of the engine's zetaRows.
 func TestC029_C034_C035_C036_C037_Jobs(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--set", cleanup5s)

@@ -68,9 +68,12 @@ type JobView struct {
 	FailureSum  int           // of all
 	Times       Times         // when states were entered; only of one job, not in lists
 	Savepoint   bool          // was started with a savepoint
-	PendingFor  string        // why a PENDING job waits
+	PendingFor  string        // why a PENDING job waits, or a live one is not driven
 	TagFilter   map[string]string
-	Overtaken   int // jobs submitted later that got slots while this one waited, up to a bound
+	Overtaken   int       // jobs submitted later that got slots while this one waited, up to a bound
+	Unreadable  bool      // the master cannot read the job's config, and leaves the job as it is
+	Checks      int       // how often the present master looked whether a live job fits
+	CheckedAt   time.Time // when it did last
 }
 
 // DAG is the graph of a job.
@@ -127,17 +130,20 @@ type TaskTimes struct {
 
 // Metrics are sums over all subtasks, in all and per table.
 type Metrics struct {
-	SourceRows, SourceBytes int64
-	SinkRows, SinkBytes     int64
-	SourceQPS, SinkQPS      float64 // rows per second over the time the job ran
-	SourceBPS, SinkBPS      float64 // bytes per second
-	Tables                  map[string]TableMetrics
+	Figures
+	Tables map[string]TableMetrics
 }
 
 // TableMetrics are the figures of one table.
-type TableMetrics struct {
-	SourceRows, SourceBytes, SinkRows, SinkBytes int64
-	SourceQPS, SinkQPS, SourceBPS, SinkBPS       float64
+type TableMetrics = Figures
+
+// Figures count rows and bytes. What is committed is visible for good: by a checkpoint, or by the end of the pipeline.
+type Figures struct {
+	SourceRows, SourceBytes          int64
+	SinkRows, SinkBytes              int64
+	CommittedRows, CommittedBytes    int64
+	SourceQPS, SinkQPS, CommittedQPS float64 // rows per second over the time the job ran
+	SourceBPS, SinkBPS, CommittedBPS float64 // bytes per second
 }
 
 // WorkerSlots are the slots of one worker.

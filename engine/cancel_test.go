@@ -165,6 +165,7 @@ func TestCancelIsCarriedOutByTheNextMaster(t *testing.T) {
 }
 
 // C007: a worker dies after the stop, before it has said that its task is canceled. The job is CANCELED, not FAILED.
+// It is ZI of zetaRows.
 func TestCancelAndTheWorkerDies(t *testing.T) {
 	for _, both := range []bool{false, true} {
 		onGrid(t, enginetest.Options{Members: 4}, func(ctx context.Context, c *cluster) {

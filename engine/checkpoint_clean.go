@@ -25,7 +25,7 @@ func (c *coordinator) cleanCheckpoints(ctx context.Context, snap snapshot, incar
 		if ignoring(err, errForeign) != nil {
 			return err
 		}
-		kept = index.retained(snap.state, def != nil && def.plan != nil && def.plan.Checkpoint.RetainCanceled, cfg.MaxRetained)
+		kept = index.retained(snap.state, def != nil && (def.plan == nil || def.plan.Checkpoint.RetainCanceled), cfg.MaxRetained)
 		if err := c.shrink(ctx, snap, entries[0], *index, kept); err != nil {
 			return err
 		}
@@ -36,7 +36,21 @@ func (c *coordinator) cleanCheckpoints(ctx context.Context, snap snapshot, incar
 	if cfg.Storage == nil || index != nil && index.Incarnation != incarnation {
 		return nil
 	}
+	if len(kept.Pipelines) > 0 && kept.Status != JobSavepointDone {
+		if err := cfg.Storage.Expire(ctx, snap.jobID, incarnation, time.Now().Add(c.s.cfg.HistoryTTL)); err != nil {
+			return err
+		}
+	}
 	return c.cleanStorage(ctx, snap.jobID, kept)
+}
+
+// sweepStorage removes from the storage what was kept for as long as a history that is over.
+func (c *coordinator) sweepStorage(ctx context.Context) {
+	if files := c.s.cfg.Checkpoint.Storage; files != nil {
+		if err := files.Sweep(ctx, time.Now()); err != nil {
+			c.s.cfg.Logger.Warn("checkpoints that are over are not removed from the storage", "error", err)
+		}
+	}
 }
 
 // shrink brings the stored checkpoints down to those that are kept. What a user did not ask for does not stay for longer than the job's history.
@@ -98,14 +112,12 @@ func (c *coordinator) cleanStorage(ctx context.Context, jobID string, kept check
 	files := c.s.cfg.Checkpoint.Storage
 	refs, err := files.List(ctx, jobID)
 	errs := []error{err}
+	over := map[string]bool{kept.Incarnation: true}
 	for _, r := range refs {
-		stays := false
-		for _, k := range kept.pipeline(r.Pipeline).Kept {
-			stays = stays || r.Incarnation == kept.Incarnation && k.ID == r.ID
-		}
-		if !stays {
-			errs = append(errs, files.Delete(ctx, r))
-		}
+		over[r.Incarnation] = true
+	}
+	for incarnation := range over {
+		errs = append(errs, files.Clean(ctx, jobID, incarnation, kept.refs(jobID, incarnation)))
 	}
 	return errors.Join(errs...)
 }

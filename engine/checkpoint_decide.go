@@ -42,6 +42,7 @@ func (d *decider) completeCheckpoint(p *pipelineState, o observation) {
 	}
 	bytes, prepared := 0, false
 	var answered []taskPoint
+	visible := map[int][]tally{}
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		if t.Status != TaskRunning {
@@ -53,6 +54,7 @@ func (d *decider) completeCheckpoint(p *pipelineState, o observation) {
 		}
 		pt.Source, pt.Subtask, pt.Worker = t.Source, t.Subtask, t.Worker
 		answered = append(answered, pt)
+		visible[i] = written(pt.Tallies)
 		bytes += pt.bytes()
 		prepared = prepared || len(pt.Prepared) > 0
 	}
@@ -64,6 +66,9 @@ func (d *decider) completeCheckpoint(p *pipelineState, o observation) {
 	p.Ckpt.Open = 0
 	p.Ckpt.Done, p.Ckpt.Committed, p.Ckpt.Rescaled = o.ckpt, !prepared, false
 	p.answered = answered
+	for i, v := range visible {
+		p.Tasks[i].Visible = v
+	}
 }
 
 // lateCheckpoint gives the checkpoint in flight up. The tasks that did not answer are stopped and start again, at the cost of one restart.
@@ -92,15 +97,18 @@ func (d *decider) endFailing(p *pipelineState, t *taskState) {
 	}
 }
 
+// startsInSavepoint reports whether a pipeline needs every one of its tasks for a savepoint: it has no checkpoint yet, or one that was taken with another
+// parallelism, which does not say where one task is. So a task that is lost starts once more, with its share of that checkpoint, and ends there. Without any
+// checkpoint it may also be left out, if it finds no worker in time: it then begins at its start, which only a start with the same parallelism can do.
+func (d *decider) startsInSavepoint(p *pipelineState) bool {
+	return p.Ckpt.Rescaled || p.Ckpt.Done == 0 && d.w.savepointLate == ""
+}
+
 // savepoint leads every pipeline to its savepoint: tasks end between two rows, none starts any more, and when all have ended their points are
 // the savepoint. It is written with the commit decision; from there the pipeline only goes forward. A task that is lost meanwhile goes on from the
-// last complete checkpoint when the job is started again, so it costs nothing.
+// last complete checkpoint when the job is started again, so it costs nothing; of the exception startsInSavepoint tells.
 func (d *decider) savepoint() {
 	if !d.st.Savepoint || d.stopping() {
-		return
-	}
-	if d.w.savepointLate != "" && slices.ContainsFunc(d.st.Pipelines, func(p pipelineState) bool { return !p.Committing && !p.Status.ended() }) {
-		d.failJob(d.w.savepointLate)
 		return
 	}
 	d.st.turn(JobDoingSavepoint)
@@ -112,11 +120,9 @@ func (d *decider) savepoint() {
 		if p.Status.ended() || p.Committing {
 			continue
 		}
-		if p.Ckpt.Rescaled && hasTask(p, TaskCreated) {
-			d.failJob(fmt.Sprintf("pipeline %d: a task was lost during the savepoint and before the first checkpoint with the new parallelism", p.ID))
-			return
+		if !d.startsInSavepoint(p) {
+			turnAll(p, TaskCreated, TaskCanceled)
 		}
-		turnAll(p, TaskCreated, TaskCanceled)
 		d.pipelineStarted(i)
 		if p.Status != TaskRunning || !p.Ckpt.settled() || p.Ckpt.Broken ||
 			slices.ContainsFunc(p.Tasks, func(t taskState) bool { return t.Status != TaskFinished && t.Status != TaskCanceled }) {
@@ -124,6 +130,9 @@ func (d *decider) savepoint() {
 		}
 		p.Committing = true
 		p.Ckpt.Final = p.Ckpt.take()
+	}
+	if d.w.savepointLate != "" && slices.ContainsFunc(d.st.Pipelines, func(p pipelineState) bool { return !p.Committing && !p.Status.ended() }) {
+		d.failJob(d.w.savepointLate)
 	}
 }
 

@@ -107,6 +107,20 @@ func (x checkpointIndex) retained(st *jobState, retainCanceled bool, most int) c
 	return out
 }
 
+// refs lists what is stored of an incarnation: nothing, unless the index is about that.
+func (x checkpointIndex) refs(jobID, incarnation string) []CheckpointRef {
+	var out []CheckpointRef
+	if incarnation != x.Incarnation {
+		return nil
+	}
+	for _, p := range x.Pipelines {
+		for _, k := range p.Kept {
+			out = append(out, CheckpointRef{JobID: jobID, Incarnation: incarnation, Pipeline: p.ID, ID: k.ID})
+		}
+	}
+	return out
+}
+
 // missing lists the keys of what x has and y has not.
 func (x checkpointIndex) missing(jobID string, y checkpointIndex) []Key {
 	var out []Key

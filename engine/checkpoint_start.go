@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -54,11 +55,27 @@ func resumeLocal(ctx context.Context, c *coordinator, req SubmitRequest, plan *c
 		return c.resumeTxn(ctx, snap, info, plan, from)
 	})
 	if err := ignoring(err, errNothing); err != nil {
+		if !errors.Is(err, ErrIndeterminate) {
+			c.unstore(id, info.Incarnation)
+		}
 		return SubmitResult{}, err
 	}
 	s.cfg.Logger.Info("job accepted, to go on from a checkpoint", "job", id, "name", res.JobName, "term", c.term)
 	c.adoptSoon(id)
 	return res, nil
+}
+
+// unstore removes what a start that was refused has put into the storage.
+func (c *coordinator) unstore(id, incarnation string) {
+	files := c.s.cfg.Checkpoint.Storage
+	if files == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.s.cfg.CommitTimeout)
+	defer cancel()
+	if err := files.Clean(ctx, id, incarnation, nil); err != nil {
+		c.s.cfg.Logger.Warn("a job was not started again, and its copy of the checkpoint stays in the storage", "job", id, "error", err)
+	}
 }
 
 // resumedBefore returns the status of the job that is live, or of the one that the same submit has made.
@@ -234,6 +251,7 @@ func (c *coordinator) resumeTxn(ctx context.Context, snap snapshot, info jobInfo
 		index.pipeline(data.Pipeline).keep(keptCheckpoint{ID: data.ID, Kind: data.Kind, TakenMs: data.TakenMs, Bytes: len(raw), Settled: !data.prepared()}, 1)
 		for i := range st.Pipelines {
 			if p := &st.Pipelines[i]; p.ID == data.Pipeline {
+				p.inherit(data)
 				p.Ckpt = ckptState{Next: data.ID + 1, Done: data.ID, Committed: !data.prepared(), Rescaled: rescaled(data, plan)}
 			}
 		}
@@ -245,6 +263,23 @@ func (c *coordinator) resumeTxn(ctx context.Context, snap snapshot, info jobInfo
 		txn.Delete = append(txn.Delete, keyOf(MapFinishedJobState, id))
 	}
 	return txn, nil
+}
+
+// inherit gives the tasks of a new run the figures of what is visible of the old one; those of a subtask that is no more go to the first one.
+func (p *pipelineState) inherit(c *checkpointData) {
+	for _, pt := range c.Tasks {
+		var heir *taskState
+		for i := range p.Tasks {
+			if t := &p.Tasks[i]; t.Source == pt.Source && (heir == nil || t.Subtask == pt.Subtask) {
+				heir = t
+			}
+		}
+		if heir != nil {
+			m := newMeter()
+			m.restore([][]tally{heir.Visible, written(pt.Tallies)})
+			heir.Visible = m.tallies()
+		}
+	}
 }
 
 // fit makes a checkpoint the new incarnation's own: its vertices get the ids that they have in the config now. Sources must be the same plugins in
@@ -346,44 +381,4 @@ func rescaled(c *checkpointData, plan *config.Job) bool {
 		}
 	}
 	return false
-}
-
-// savepointTxn sets the intent to stop a job with a savepoint. Any term may do that; the stored term stays.
-func (c *coordinator) savepointTxn(snap snapshot) (Txn, error) {
-	if err := stopGuard(snap); err != nil {
-		return Txn{}, err
-	}
-	st := snap.state
-	switch {
-	case st.Cancel || st.Status == JobFailing || st.Status == JobCanceling:
-		return Txn{}, fmt.Errorf("%w: isStopWithSavePoint is true, and job %s is being stopped already without a savepoint", ErrConflict, snap.jobID)
-	case st.Savepoint:
-		return Txn{}, errNothing
-	case st.Status != JobRunning:
-		return Txn{}, &RetryAfterError{After: time.Second, Reason: fmt.Sprintf(
-			"isStopWithSavePoint is true, and job %s is %s: a savepoint can be taken when it is RUNNING", snap.jobID, st.Status)}
-	}
-	for i := range st.Pipelines {
-		if p := &st.Pipelines[i]; p.Ckpt.Rescaled && !p.Status.ended() && !steady(p) {
-			return Txn{}, &RetryAfterError{After: time.Second, Reason: fmt.Sprintf(
-				"isStopWithSavePoint is true, and tasks of pipeline %d of job %s are being started before its first checkpoint with the new parallelism", p.ID, snap.jobID)}
-		}
-	}
-	for _, p := range c.definitionOf(snap).pipelines() {
-		for _, v := range p.Vertices {
-			if err := restorable(v); err != nil {
-				return Txn{}, fmt.Errorf("%w: isStopWithSavePoint is true: %w", ErrInvalid, err)
-			}
-		}
-	}
-	next := st.clone()
-	next.Savepoint = true
-	return Txn{If: snap.conds(MapRunningJobState), Put: []Put{snap.put(MapRunningJobState, next)}}, nil
-}
-
-func (d *definition) pipelines() []config.Pipeline {
-	if d.plan == nil {
-		return nil
-	}
-	return d.plan.Pipelines
 }

@@ -34,6 +34,13 @@ type CheckpointStorage interface {
 	Where(ref CheckpointRef) string
 	// Delete removes a checkpoint. One that is not there is no error.
 	Delete(ctx context.Context, ref CheckpointRef) error
+	// Clean removes all that is stored of an incarnation that has ended, but for the checkpoints that are to be kept: also what a member that died has left
+	// of one that it was storing.
+	Clean(ctx context.Context, jobID, incarnation string, keep []CheckpointRef) error
+	// Expire says when all that is stored of an incarnation may go. The last call counts.
+	Expire(ctx context.Context, jobID, incarnation string, at time.Time) error
+	// Sweep removes what may go by now, of whatever job.
+	Sweep(ctx context.Context, now time.Time) error
 }
 
 // CheckpointConfig says when jobs take checkpoints that do not say so themselves, and what is kept of them.

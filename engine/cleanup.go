@@ -16,6 +16,7 @@ const (
 	firstCleanupRetry = time.Second
 	maxCleanupRetry   = time.Minute
 	pruneEvery        = 30 * time.Second
+	sweepStorageEvery = 5 * time.Minute
 	maxCleanupError   = 1 << 10 // bytes of an error that the record keeps
 )
 
@@ -24,7 +25,7 @@ func (c *coordinator) sweepLoop(ctx context.Context) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
 	limit := make(chan struct{}, parallelCleanups)
-	prune := time.Now()
+	prune, store := time.Now(), time.Now()
 	for ctx.Err() == nil {
 		next := c.sweep(ctx, &jobs, limit)
 		if !time.Now().Before(prune) {
@@ -32,6 +33,10 @@ func (c *coordinator) sweepLoop(ctx context.Context) {
 			if err := c.pruneHistory(ctx); err != nil {
 				c.s.cfg.Logger.Warn("history not pruned", "error", err)
 			}
+		}
+		if !time.Now().Before(store) {
+			store = time.Now().Add(min(sweepStorageEvery, c.s.cfg.HistoryTTL))
+			c.sweepStorage(ctx)
 		}
 		t := time.NewTimer(next)
 		select {
@@ -53,7 +58,7 @@ func (c *coordinator) sweep(ctx context.Context, jobs *sync.WaitGroup, limit cha
 			return nil
 		}
 		now := time.Now().UnixMilli()
-		if at := rec.nextMs(); at > now {
+		if at := rec.nextMs(); at > now && !rec.afar(now, c.s.cfg.StateCleanupDelay) {
 			next = min(next, time.Duration(at-now)*time.Millisecond)
 			return nil
 		}
@@ -73,6 +78,17 @@ func (r *cleanupRecord) nextMs() int64 {
 		return max(r.DueMs, r.RetryMs)
 	}
 	return r.RetryMs
+}
+
+// afar reports whether a time of the record lies further ahead than any that is written now: the clock went back, or was wrong when it was written.
+func (r *cleanupRecord) afar(nowMs int64, delay time.Duration) bool {
+	return r.DueMs > nowMs+delay.Milliseconds() || r.RetryMs > nowMs+maxCleanupRetry.Milliseconds()
+}
+
+// near brings such times back to what they would be now.
+func (r *cleanupRecord) near(nowMs int64, delay time.Duration) {
+	r.DueMs = min(r.DueMs, nowMs+delay.Milliseconds())
+	r.RetryMs = min(r.RetryMs, nowMs+maxCleanupRetry.Milliseconds())
 }
 
 func (r *cleanupRecord) view(jobID string, now time.Time) CleanupView {
@@ -133,6 +149,9 @@ func (c *coordinator) endClean(id string) {
 
 // clean does the steps of a cleanup in their order. Each may be repeated and interrupted anywhere.
 func (c *coordinator) clean(ctx context.Context, id, incarnation string) error {
+	if err := c.bringNear(ctx, id, incarnation); err != nil {
+		return fmt.Errorf("times: %w", err)
+	}
 	if err := c.writeHistory(ctx, id, incarnation); err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
@@ -151,7 +170,9 @@ func (c *coordinator) clean(ctx context.Context, id, incarnation string) error {
 			return fmt.Errorf("checkpoints: %w", err)
 		}
 	}
+	log := c.s.cfg.Logger.With("job", id, "term", c.term)
 	if snap.record.DueMs > time.Now().UnixMilli() {
+		log.Debug("cleanup: what the job left is removed")
 		return c.change(ctx, id, incarnation, func(r *cleanupRecord) {
 			r.Artefacts = true
 			r.Attempts, r.RetryMs, r.LastError = 0, 0, "" // the next stage counts its own failures
@@ -162,8 +183,24 @@ func (c *coordinator) clean(ctx context.Context, id, incarnation string) error {
 		if err := ignoring(err, errNothing); err != nil {
 			return fmt.Errorf("remove from %s: %w", m, err)
 		}
+		log.Debug("cleanup: entry removed", "map", m)
 	}
 	return update(ctx, c.s.cfg.Store, id, func(s snapshot) (Txn, error) { return forgetTxn(s, incarnation) })
+}
+
+// bringNear corrects a record whose times were written by a clock that was ahead of this one.
+func (c *coordinator) bringNear(ctx context.Context, id, incarnation string) error {
+	delay := c.s.cfg.StateCleanupDelay
+	err := update(ctx, c.s.cfg.Store, id, func(s snapshot) (Txn, error) {
+		if err := recordGuard(s, incarnation); err != nil {
+			return Txn{}, err
+		}
+		if now := time.Now().UnixMilli(); s.record.afar(now, delay) {
+			return recordTxn(s, incarnation, func(r *cleanupRecord) { r.near(now, delay) })
+		}
+		return Txn{}, errNothing
+	})
+	return ignoring(err, errNothing)
 }
 
 func (c *coordinator) writeHistory(ctx context.Context, id, incarnation string) error {

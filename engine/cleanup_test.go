@@ -74,3 +74,31 @@ func TestSubmitInsideTheCleanupWindow(t *testing.T) {
 		t.Errorf("submitGuard = %+v", err)
 	}
 }
+
+// ZK: the clock goes back by a day after a job's end, or it was wrong when the record was written. The tombstone, and a cleanup that has failed, wait no longer
+// than they would from now on.
+func TestCleanupAfterAStepOfTheClock(t *testing.T) {
+	onRig(t, func(t *testing.T, r *rig, a *seat) {
+		<-a.observe()
+		time.Sleep(time.Second)
+		rec := r.stored().record
+		if rec == nil {
+			t.Fatal("there is no record")
+		}
+		day := 24 * time.Hour.Milliseconds()
+		rec.DueMs, rec.RetryMs = rec.DueMs+day, time.Now().UnixMilli()+day
+		if _, err := r.store.Txn(t.Context(), Txn{Put: []Put{{Key: keyOf(MapPendingJobCleanup, rigJob), Value: encode(rec)}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(DefaultConfig().StateCleanupDelay - time.Second)
+		if r.state() == nil {
+			t.Error("the tombstone went before its time")
+		}
+		time.Sleep(maxCleanupRetry + 10*time.Second)
+		if s := r.stored(); s.state != nil || s.record != nil || s.info != nil {
+			t.Errorf("after %v there is still %+v", DefaultConfig().StateCleanupDelay+maxCleanupRetry, s)
+		}
+		a.leave()
+		r.wantEnd()
+	})
+}

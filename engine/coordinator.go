@@ -180,13 +180,18 @@ func (c *coordinator) adopt(ctx context.Context, id string, drivers *sync.WaitGr
 func (c *coordinator) definitionOf(snap snapshot) *definition {
 	if snap.info == nil || snap.info.Incarnation != snap.state.Incarnation {
 		info := jobInfo{Incarnation: snap.state.Incarnation, CreatedMs: snap.state.CreatedMs}
-		return &definition{jobID: snap.jobID, info: info, err: errors.New("it is not stored")}
+		return &definition{jobID: snap.jobID, info: info, err: errors.New("it is not stored"), gone: true}
 	}
 	return c.s.defs.of(snap.jobID, *snap.info)
 }
 
 func (c *coordinator) repair(ctx context.Context, id string, info jobInfo, drivers *sync.WaitGroup) error {
 	def := c.s.defs.of(id, info)
+	if def.unreadable() {
+		if def = c.s.defs.read(id, info); def.unreadable() { // a state made without the plan would be wrong for every master
+			return fmt.Errorf("its config cannot be read here: %w", def.err)
+		}
+	}
 	st := newState(info, def.plan, c.term)
 	err := update(ctx, c.s.cfg.Store, id, func(s snapshot) (Txn, error) { return repairTxn(s, st, time.Now().UnixMilli()) })
 	if err != nil {

@@ -142,7 +142,9 @@ func (d *decider) observe(o observation) {
 	case obsEnded:
 		d.ended(p, t, o)
 	case obsCommitted:
-		t.Committed = t.Committed || t.Status == TaskFinished && p.Committing
+		if t.Status == TaskFinished && p.Committing {
+			t.Committed, t.Visible = true, written(t.Tallies)
+		}
 	case obsPreparedLost:
 		d.preparedLost(p, t)
 	case obsCommitFailed:
@@ -289,8 +291,9 @@ func (d *decider) healOrFail() {
 			p.Committing = false // output was lost and no attempt may start: what failed becomes CANCELED
 		case k >= 0:
 			d.failPipeline(i, wounds[k].cause)
-		case d.st.Savepoint:
-			turnAll(p, TaskFailed, TaskCreated) // nothing starts any more: the savepoint has it where its last checkpoint does
+		case d.st.Savepoint && (!d.startsInSavepoint(p) || !p.Ckpt.Rescaled && p.Restarts >= d.w.retryTimes):
+			turnAll(p, TaskFailed, TaskCreated)
+			turnAll(p, TaskCreated, TaskCanceled) // nothing starts any more: the savepoint has it where its last checkpoint does
 		case d.joins[i]:
 			turnAll(p, TaskFailed, TaskCreated) // it joins the restart that is about to come
 		case p.Restarts >= d.w.retryTimes:

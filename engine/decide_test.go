@@ -163,7 +163,7 @@ func checkStep(t *rapid.T, st, next *jobState) {
 		}
 		for j := range q.Tasks {
 			a, b := &p.Tasks[j], &q.Tasks[j]
-			if b.Attempt < a.Attempt || b.Attempt > a.Attempt+1 || b.Attempt > a.Attempt && (st.Cancel || st.Savepoint) {
+			if b.Attempt < a.Attempt || b.Attempt > a.Attempt+1 || b.Attempt > a.Attempt && (st.Cancel || st.Savepoint && !p.Ckpt.Rescaled && p.Ckpt.Done != 0) {
 				t.Fatalf("task %v: attempt %d -> %d, canceled %v, savepoint %v", q.ref(b), a.Attempt, b.Attempt, st.Cancel, st.Savepoint)
 			}
 			if q.Status == TaskFinished && !b.Committed && !(st.Savepoint && b.Status == TaskCanceled) || b.Committed && b.Status != TaskFinished {
@@ -329,5 +329,50 @@ func TestStartableAndSettled(t *testing.T) {
 	}
 	if startable(nil, "a", ref, "m0") || !settled(nil, "a", ref) {
 		t.Error("a missing state asks for something")
+	}
+}
+
+// A task is lost in a savepoint, and no worker can have it. With a checkpoint of its own it stays where that has it. Without any it is waited for, if there are
+// retries, and left out when the time is over; with one of another parallelism it cannot be left out, and the job fails then.
+func TestDecideSavepointWithoutAWorker(t *testing.T) {
+	for name, test := range map[string]struct {
+		ckpt    ckptState
+		retries int
+		at      bool // it is left out at once
+		late    JobStatus
+		left    TaskStatus // of the lost task, in the end
+	}{
+		"a checkpoint":             {ckptState{Next: 2, Done: 1, Committed: true}, 3, true, JobDoingSavepoint, TaskCanceled},
+		"a checkpoint, no retries": {ckptState{Next: 2, Done: 1, Committed: true}, 0, true, JobDoingSavepoint, TaskCanceled},
+		"none":                     {ckptState{}, 3, false, JobDoingSavepoint, TaskCanceled},
+		"none, no retries":         {ckptState{}, 0, true, JobDoingSavepoint, TaskCanceled},
+		"another parallelism":      {ckptState{Next: 2, Done: 1, Committed: true, Rescaled: true}, 3, false, JobFailed, TaskCanceled},
+	} {
+		st := testState(1, 2)
+		st.Status, st.Savepoint = JobRunning, true
+		p := &st.Pipelines[0]
+		p.Status, p.Ckpt = TaskRunning, test.ckpt
+		for i := range p.Tasks {
+			p.Tasks[i].Status, p.Tasks[i].Worker, p.Tasks[i].Attempt = TaskRunning, fmt.Sprint("m", i), 1
+		}
+		w := testWorld(test.retries)
+		w.place = func(int, bool) placement { return placement{reason: "no worker has the tags"} }
+		delete(w.members, "m1")
+		end := observation{kind: obsEnded, ref: st.Pipelines[0].ref(&p.Tasks[0]), status: TaskFinished, end: &taskPoint{}}
+		st = decide(st, []observation{end}, w)
+		if p := st.Pipelines[0]; st.Status != JobDoingSavepoint || p.Committing != test.at {
+			t.Errorf("%s, before the time is over: %s, committing %v", name, st.Status, p.Committing)
+		}
+		w.savepointLate = "the savepoint was not complete in time"
+		for range 3 {
+			st = decide(st, nil, w)
+		}
+		p = &st.Pipelines[0]
+		if st.Status != test.late || p.Committing != (test.late == JobDoingSavepoint) || p.Tasks[1].Status != test.left || p.Tasks[1].Attempt != 1 {
+			t.Errorf("%s, after that: %s, committing %v, task %+v", name, st.Status, p.Committing, p.Tasks[1])
+		}
+		if p.Committing && (p.Ckpt.Final == 0 || pointIn(finalPointsOf(nil, p), 1, 1) != nil) {
+			t.Errorf("%s: the savepoint %d says where the lost task is", name, p.Ckpt.Final)
+		}
 	}
 }

@@ -14,7 +14,11 @@ type definition struct {
 	info  jobInfo
 	plan  *config.Job // nil if the config cannot be read here
 	err   error       // why
+	gone  bool        // the config is not stored: nobody can read it
 }
+
+// unreadable reports whether this member cannot read the config; another one, or this one later, may be able to.
+func (d *definition) unreadable() bool { return d.plan == nil && d.err != nil && !d.gone }
 
 // pipeline returns the pipeline with that id.
 func (d *definition) pipeline(id int) (config.Pipeline, bool) {
@@ -73,6 +77,11 @@ func (d *definitions) of(jobID string, info jobInfo) *definition {
 	if def := d.cached(info.Incarnation); def != nil {
 		return def
 	}
+	return d.read(jobID, info)
+}
+
+// read makes the definition that belongs to an info, in place of one that is remembered.
+func (d *definitions) read(jobID string, info jobInfo) *definition {
 	def := &definition{jobID: jobID, info: info}
 	def.plan, def.err = d.parse(info.Config)
 	if def.err != nil {

@@ -25,6 +25,7 @@ type driver struct {
 	book        *book
 
 	hold map[int]hold // by pipeline id; of the goroutine of run
+	told bool         // that the config cannot be read; of the same
 
 	mu        sync.Mutex
 	closed    bool
@@ -88,11 +89,26 @@ func (d *driver) loop(ctx context.Context) error {
 			}
 			continue
 		}
-		d.launch(ctx, st)
+		if d.def.unreadable() && !st.Cancel {
+			if !d.c.s.defs.read(d.jobID, d.def.info).unreadable() {
+				return fmt.Errorf("%w: its config can be read now", ErrRetryable) // the next scan has it driven with that
+			}
+			if !d.told {
+				d.log.Warn("a job is left as it is until a master can read its config", "error", d.def.err)
+				d.told = true
+			}
+		} else {
+			d.launch(ctx, st)
+		}
 		if err := d.wait(ctx, st, changed, freed); err != nil {
 			return err
 		}
 	}
+}
+
+// cannotRead answers those who report to a master that cannot read the job's config: a later one takes it.
+func (d *driver) cannotRead() error {
+	return fmt.Errorf("%w: the config of job %s cannot be read here: %v", ErrRetryable, d.jobID, d.def.err)
 }
 
 func isSettled(err error) bool {
@@ -102,10 +118,14 @@ func isSettled(err error) bool {
 // step applies all that was observed so far and writes what follows from it. It returns the state as it is then.
 func (d *driver) step(ctx context.Context) (*jobState, error) {
 	in := d.pending()
-	var next *jobState
+	var next, blind *jobState
 	err := update(ctx, d.c.s.cfg.Store, d.jobID, func(snap snapshot) (Txn, error) {
 		if err := stepGuard(snap, d.incarnation, d.c.term); err != nil {
 			return Txn{}, err
+		}
+		if blind = nil; d.def.unreadable() && !snap.state.Cancel {
+			blind = snap.state
+			return Txn{}, errNothing
 		}
 		if err := d.book.load(ctx, snap.state); err != nil {
 			return Txn{}, err
@@ -117,6 +137,11 @@ func (d *driver) step(ctx context.Context) (*jobState, error) {
 	})
 	if err = ignoring(err, errNothing); err != nil {
 		return nil, err
+	}
+	if blind != nil {
+		d.c.slots.publish(d.def, blind)
+		d.settle(in, d.cannotRead())
+		return blind, nil
 	}
 	for _, o := range d.book.follow(ctx, next) {
 		d.add(delivery{obs: o})
@@ -141,7 +166,25 @@ func (d *driver) stepTxn(ctx context.Context, snap snapshot, next *jobState, obs
 	if snap.state.Status != next.Status {
 		d.log.Info("job state changes", "from", snap.state.Status, "to", next.Status)
 	}
+	d.tell(snap.state, next)
 	return d.book.add(transitionTxn(snap, next, now)), nil
+}
+
+// tell logs the points at which a step decides something about checkpoints and commits, before the step is written.
+func (d *driver) tell(prev, next *jobState) {
+	for i := range next.Pipelines {
+		p, q := &prev.Pipelines[i], &next.Pipelines[i]
+		switch {
+		case q.Committing && !p.Committing:
+			d.log.Debug("commit decided", "pipeline", q.ID, "checkpoint", q.Ckpt.Final)
+		case q.Ckpt.Done != p.Ckpt.Done:
+			d.log.Debug("checkpoint complete", "pipeline", q.ID, "checkpoint", q.Ckpt.Done)
+		case q.Ckpt.Open != p.Ckpt.Open && q.Ckpt.Open != 0:
+			d.log.Debug("checkpoint begins", "pipeline", q.ID, "checkpoint", q.Ckpt.Open)
+		case q.Ckpt.Committed && !p.Ckpt.Committed:
+			d.log.Debug("checkpoint committed", "pipeline", q.ID, "checkpoint", q.Ckpt.Done)
+		}
+	}
 }
 
 func (d *driver) world(st *jobState) world {
@@ -160,7 +203,9 @@ func (d *driver) world(st *jobState) world {
 	w.leaving, w.elsewhere = leaversOf(members, d.def.tags())
 	d.book.world(st, &w)
 	if d.def.plan == nil {
-		w.fatal = fmt.Sprintf("the config cannot be read: %v", d.def.err)
+		if d.def.gone {
+			w.fatal = fmt.Sprintf("the config cannot be read: %v", d.def.err)
+		}
 		return w
 	}
 	w.retryTimes, w.retryInterval = d.def.plan.RetryTimes, d.def.plan.RetryInterval
@@ -199,8 +244,7 @@ func restWait(untilMs int64, now time.Time, whole time.Duration) time.Duration {
 }
 
 // lastWill commits the end of the job if what was observed so far amounts to one, although this member does not lead any more. It does
-// nothing else, judges nobody lost, and starts nothing. A config that cannot be read here is nothing that was observed: the next master may
-// be able to read it.
+// nothing else, judges nobody lost, and starts nothing. Without the config nobody knows what a failure amounts to: that is left to the next master.
 func (d *driver) lastWill(ctx context.Context) error {
 	in := d.pending()
 	if len(in) == 0 || d.def.plan == nil {

@@ -30,6 +30,7 @@ func plain() enginetest.Options { return enginetest.Options{} }
 var sweepSpec = enginetest.Spec{Pipelines: 2, Parallelism: 2, Rows: 10, Pause: 6 * ms, Retries: 5, RetryAfter: 50 * ms}
 
 // T13, K0 to K10: the master dies at any moment of a job. Tasks of the surviving workers go on and are not restarted.
+// It is Z13 of zetaRows.
 func TestMasterKilledAtEveryMoment(t *testing.T) {
 	sweep(t, 5*time.Millisecond, 140*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
 		master := c.Master()
@@ -78,6 +79,7 @@ func TestWorkerKilledAtEveryMoment(t *testing.T) {
 	}
 }
 
+// ZF of zetaRows: see there.
 func TestMasterAndWorkerKilledAtEveryMoment(t *testing.T) {
 	four := func() enginetest.Options { return enginetest.Options{Members: 4} }
 	sweep(t, 7*time.Millisecond, 140*time.Millisecond, four, func(ctx context.Context, c *cluster, at time.Duration) {
@@ -163,6 +165,7 @@ func TestCancelAtEveryMoment(t *testing.T) {
 }
 
 // C005: a job that has ended, and two masters that die inside its cleanup delay.
+// It is ZA of zetaRows.
 func TestTombstoneSurvivesTwoMasters(t *testing.T) {
 	for _, gap := range []time.Duration{0, 3 * time.Millisecond, 9 * time.Millisecond, time.Second, 20 * time.Second} {
 		t.Run(gap.String(), func(t *testing.T) {
@@ -298,6 +301,7 @@ func commitsEnd(txn engine.Txn) bool {
 }
 
 // The store is away for longer than everything: nothing is concluded from that, and all goes on afterwards.
+// That is C026, as far as it goes without persistence: what cannot be read yet is waited for.
 func TestStoreOutage(t *testing.T) {
 	var mu sync.Mutex
 	down := false

@@ -34,3 +34,56 @@ func TestFiguresAfterFailover(t *testing.T) {
 		}
 	})
 }
+
+// What the figures call committed is what is visible: with each checkpoint, over a restart with another parallelism, and at every end of a job.
+func TestFiguresOfWhatIsCommitted(t *testing.T) {
+	onGrid(t, enginetest.Options{}, func(ctx context.Context, c *cluster) {
+		same := func(id string) func() bool {
+			return func() bool {
+				n, _ := c.Output.Rows(id)
+				m := c.info(ctx, id).Metrics
+				again, _ := c.Output.Rows(id)
+				if m.CommittedRows > m.SinkRows {
+					t.Errorf("job %s: %d rows are committed, and %d written", id, m.CommittedRows, m.SinkRows)
+				}
+				return n == again && n > 0 && m.CommittedRows == int64(n) && m.CommittedBytes == 16*m.CommittedRows
+			}
+		}
+		spec := flow(plugin.Streaming)
+		c.submit(ctx, "40", spec)
+		c.waitFor(ctx, "40", engine.JobRunning)
+		for range 3 {
+			c.until("the figures are what is visible", 10*time.Second, same("40"))
+			c.Depose()
+		}
+		c.savepoint(ctx, "40")
+		c.waitFor(ctx, "40", engine.JobSavepointDone)
+		if !same("40")() {
+			t.Errorf("after the savepoint: %+v", c.info(ctx, "40").Metrics)
+		}
+		saved := c.info(ctx, "40").Metrics.CommittedRows
+		spec.Parallelism = 5
+		c.resume(ctx, "40", spec)
+		if m := c.info(ctx, "40").Metrics; m.CommittedRows < saved {
+			t.Errorf("%d rows are committed after the start from a savepoint with %d", m.CommittedRows, saved)
+		}
+		c.awaitRows(ctx, "40", 3*spec.Rows)
+		c.stop(ctx, "40")
+		c.waitFor(ctx, "40", engine.JobCanceled)
+		if !same("40")() {
+			t.Errorf("after the cancel: %+v", c.info(ctx, "40").Metrics)
+		}
+
+		batch := enginetest.Spec{Mode: plugin.Batch, Parallelism: 2, Rows: 20, Pause: 5 * ms}
+		c.submit(ctx, "41", batch)
+		c.waitFor(ctx, "41", engine.JobRunning)
+		time.Sleep(50 * time.Millisecond)
+		if m := c.info(ctx, "41").Metrics; m.CommittedRows != 0 {
+			t.Errorf("%d rows are committed before the end", m.CommittedRows)
+		}
+		c.waitFor(ctx, "41", engine.JobFinished)
+		if !same("41")() {
+			t.Errorf("after the end: %+v", c.info(ctx, "41").Metrics)
+		}
+	})
+}

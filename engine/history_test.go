@@ -16,6 +16,7 @@ import (
 )
 
 // The view of a job tells of each attempt that failed: when, which, where and why. It does so also from the history.
+// It is Z19 of zetaRows.
 func TestFailuresAreKept(t *testing.T) {
 	onGrid(t, enginetest.Options{}, func(ctx context.Context, c *cluster) {
 		c.submit(ctx, "70", enginetest.Spec{Rows: 10, FailAt: 5, FailAttempts: 9, Retries: 2, RetryAfter: second})
@@ -96,6 +97,7 @@ func TestRestartWaitSurvivesTheMaster(t *testing.T) {
 }
 
 // C051, I10: at each moment, each job that was accepted is in exactly one count, whatever becomes of it and of the masters.
+// It is ZG of zetaRows.
 func TestCountsAddUpAtEachMoment(t *testing.T) {
 	opts := enginetest.Options{Members: 5, Tune: func(cfg *engine.Config) {
 		cfg.StateCleanupDelay, cfg.DynamicSlot, cfg.SlotNum = 300*time.Millisecond, false, 3

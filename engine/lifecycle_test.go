@@ -55,6 +55,7 @@ func TestStreamingJobRunsUntilItIsStopped(t *testing.T) {
 	})
 }
 
+// Z21 of zetaRows: see there.
 func TestFailures(t *testing.T) {
 	base := enginetest.Spec{Parallelism: 2, Rows: 10, Pause: 5 * ms, RetryAfter: 500 * ms}
 	for name, test := range map[string]struct {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 
@@ -95,33 +94,54 @@ func sizeOfValue(v any) int {
 	return 8
 }
 
-// sumTallies adds up the figures of many tasks as a job shows them. seconds is how long the job ran.
-func sumTallies(all [][]tally, seconds float64) Metrics {
-	m := Metrics{Tables: map[string]TableMetrics{}}
-	for _, task := range all {
-		for _, t := range task {
-			tm := m.Tables[t.Table]
-			tm.SourceRows += t.SourceRows
-			tm.SourceBytes += t.SourceBytes
-			tm.SinkRows += t.SinkRows
-			tm.SinkBytes += t.SinkBytes
-			m.Tables[t.Table] = tm
-			m.SourceRows += t.SourceRows
-			m.SourceBytes += t.SourceBytes
-			m.SinkRows += t.SinkRows
-			m.SinkBytes += t.SinkBytes
+// written returns the part of figures that is about sinks.
+func written(all []tally) []tally {
+	var out []tally
+	for _, t := range all {
+		if t.SinkRows > 0 {
+			out = append(out, tally{Table: t.Table, SinkRows: t.SinkRows, SinkBytes: t.SinkBytes})
 		}
 	}
+	return out
+}
+
+// sumTallies adds up the figures of many tasks as a job shows them: those of all that they did, and those of what is visible. seconds is how long the
+// job ran.
+func sumTallies(all, visible [][]tally, seconds float64) Metrics {
+	m := Metrics{Tables: map[string]TableMetrics{}}
+	each := func(lists [][]tally, add func(*Figures, tally)) {
+		for _, task := range lists {
+			for _, t := range task {
+				tm := m.Tables[t.Table]
+				add(&tm, t)
+				m.Tables[t.Table] = tm
+				add(&m.Figures, t)
+			}
+		}
+	}
+	each(all, func(f *Figures, t tally) {
+		f.SourceRows += t.SourceRows
+		f.SourceBytes += t.SourceBytes
+		f.SinkRows += t.SinkRows
+		f.SinkBytes += t.SinkBytes
+	})
+	each(visible, func(f *Figures, t tally) {
+		f.CommittedRows += t.SinkRows
+		f.CommittedBytes += t.SinkBytes
+	})
 	if seconds <= 0 {
 		return m
 	}
-	m.SourceQPS, m.SinkQPS = float64(m.SourceRows)/seconds, float64(m.SinkRows)/seconds
-	m.SourceBPS, m.SinkBPS = float64(m.SourceBytes)/seconds, float64(m.SinkBytes)/seconds
-	for name := range maps.Keys(m.Tables) {
-		tm := m.Tables[name]
-		tm.SourceQPS, tm.SinkQPS = float64(tm.SourceRows)/seconds, float64(tm.SinkRows)/seconds
-		tm.SourceBPS, tm.SinkBPS = float64(tm.SourceBytes)/seconds, float64(tm.SinkBytes)/seconds
+	m.per(seconds)
+	for name, tm := range m.Tables {
+		tm.per(seconds)
 		m.Tables[name] = tm
 	}
 	return m
+}
+
+// per works the rates out.
+func (f *Figures) per(seconds float64) {
+	f.SourceQPS, f.SinkQPS, f.CommittedQPS = float64(f.SourceRows)/seconds, float64(f.SinkRows)/seconds, float64(f.CommittedRows)/seconds
+	f.SourceBPS, f.SinkBPS, f.CommittedBPS = float64(f.SourceBytes)/seconds, float64(f.SinkBytes)/seconds, float64(f.CommittedBytes)/seconds
 }

@@ -45,6 +45,7 @@ func TestDecideMoves(t *testing.T) {
 		st.Status, st.Savepoint = JobRunning, test.savepoint
 		p := &st.Pipelines[0]
 		p.Status = TaskRunning
+		p.Ckpt = ckptState{Next: 2, Done: 1, Committed: true}
 		p.Tasks[0].Status, p.Tasks[0].Worker, p.Tasks[0].Attempt = TaskRunning, leaver, 1
 		if test.deploying {
 			p.Tasks[0].Status = TaskDeploying

@@ -72,6 +72,7 @@ func (c *coordinator) view(snap snapshot) JobView {
 	}
 	v := view(c.definitionOf(snap), snap.state, figures, time.Now())
 	v.Times = snap.times.view(snap.state)
+	v.Checks, v.CheckedAt = c.slots.checked(snap.jobID)
 	return v
 }
 

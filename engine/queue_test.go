@@ -33,6 +33,7 @@ func (s *slots) want(id string, created int64, n int, tags map[string]string) {
 }
 
 // A job that waits is overtaken a bounded number of times; then what becomes free is kept until it fits.
+// It is Z9 of zetaRows.
 func TestQueueOvertakingIsBounded(t *testing.T) {
 	s, members := queueOf(1, 1, 1)
 	s.want("first", 1, 1, nil)
@@ -314,4 +315,30 @@ func sortedKeys(m map[string]int) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// How often and when the master looked whether a job fits is counted, over what else changes in the job, and ends with it.
+func TestQueueCountsItsChecks(t *testing.T) {
+	s, members := queueOf(1)
+	s.want("one", 1, 1, nil)
+	s.want("two", 2, 2, nil)
+	if n, at := s.checked("two"); n != 0 || !at.IsZero() {
+		t.Errorf("before the first: %d at %v", n, at)
+	}
+	for range 3 {
+		if s.place("two", members, 2, true).workers != nil {
+			t.Fatal("two tasks got the one slot")
+		}
+		s.want("two", 2, 2, nil)
+	}
+	if n, at := s.checked("two"); n != 3 || at.IsZero() {
+		t.Errorf("after three: %d at %v", n, at)
+	}
+	if n, _ := s.checked("one"); n != 0 {
+		t.Errorf("of a job that nobody looked at: %d", n)
+	}
+	s.publish(&definition{jobID: "two"}, nil)
+	if n, _ := s.checked("two"); n != 0 {
+		t.Errorf("of a job that is gone: %d", n)
+	}
 }

@@ -18,6 +18,7 @@ func sampleRecords() map[string]any {
 	st := testState(2, 3)
 	st.Cause, st.PendingFor, st.Cancel = "a cause", strings.Repeat("x", 300), true
 	st.Pipelines[0].Tasks[0].Prepared = []preparedOutput{{Vertex: 3, Data: make([]byte, 70_000)}}
+	st.Pipelines[1].Tasks[1].Visible = []tally{{Table: "t", SinkRows: 5}}
 	st.Pipelines[1].Tasks[2].Tallies = []tally{{Table: "t", SourceRows: -1, SinkBytes: 1 << 40}}
 	point := taskPoint{Source: 1, Subtask: 2, Position: make([]byte, 300), States: []vertexState{{Vertex: 3, Data: []byte("s")}},
 		Tallies: []tally{{Table: "t", SinkRows: 7}}, Prepared: []preparedOutput{{Vertex: 3, Data: make([]byte, 300)}}, Worker: "m0"}

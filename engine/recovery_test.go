@@ -26,6 +26,7 @@ func (c *cluster) remove(ctx context.Context, id string, maps ...string) {
 }
 
 // K1: an accepted job without a state is repaired and runs; it is not dropped.
+// It is ZB of zetaRows.
 func TestJobWithoutStateIsRepaired(t *testing.T) {
 	onGrid(t, fixed(1, engine.ScheduleWait), func(ctx context.Context, c *cluster) {
 		c.submit(ctx, "39", holder(3))
@@ -48,6 +49,7 @@ func TestJobWithoutStateIsRepaired(t *testing.T) {
 }
 
 // A terminal state without a record is settled by the next scan: history is written, nothing runs, all is cleaned up.
+// It is Z11 of zetaRows.
 func TestTerminalJobWithoutRecordIsSettled(t *testing.T) {
 	onGrid(t, enginetest.Options{}, func(ctx context.Context, c *cluster) {
 		c.submit(ctx, "41", enginetest.Spec{Name: "zombie", Rows: 10})
@@ -92,6 +94,7 @@ func TestJobOfDeposedMasterIsFound(t *testing.T) {
 }
 
 // I23: ended jobs are kept for a time and up to a number.
+// It is Z20 of zetaRows.
 func TestHistoryIsBounded(t *testing.T) {
 	opts := enginetest.Options{Tune: func(cfg *engine.Config) {
 		cfg.HistoryMax, cfg.HistoryTTL, cfg.StateCleanupDelay = 5, 5*time.Minute, 10*time.Second

@@ -171,8 +171,10 @@ func (j *ruled) steps(st, was *jobState, note func(string, ...any)) {
 				note("I13: attempts of a task go back from %d to %d", a.Attempt, b.Attempt)
 			case b.Attempt > a.Attempt && was.Cancel:
 				note("I25: attempt %d after the cancel", b.Attempt)
-			case b.Attempt > a.Attempt && was.Savepoint:
+			case b.Attempt > a.Attempt && was.Savepoint && !p.Ckpt.Rescaled && p.Ckpt.Done != 0:
 				note("I25: attempt %d after the intent to stop with a savepoint", b.Attempt)
+			case b.Moving && !a.Moving && was.Savepoint:
+				note("I25: attempt %d is moved after the intent to stop with a savepoint", b.Attempt)
 			}
 		}
 	}

@@ -42,6 +42,7 @@ func (c *cluster) resume(ctx context.Context, id string, s enginetest.Spec) {
 }
 
 // A job is stopped with a savepoint and started again, several times, with whatever parallelism: each row comes once.
+// It is Z15 of zetaRows.
 func TestSavepoint_StopAndStart(t *testing.T) {
 	for _, mode := range []plugin.Mode{plugin.Streaming, plugin.Batch} {
 		for _, interval := range []enginetest.Duration{0, 20 * ms} {
@@ -235,8 +236,8 @@ func TestSavepoint_TooLargeToStart(t *testing.T) {
 	})
 }
 
-// A member leaves around a stop with a savepoint: tasks that are being moved have come to their new members before it begins, and from then on none is
-// moved. So it comes about also before the first checkpoint with another parallelism, when no task can be spared.
+// A member leaves around a stop with a savepoint: tasks that are being moved come to their new members all the same, and from then on none is moved.
+// So it comes about also before the first checkpoint with another parallelism, when no task can be spared.
 func TestSavepoint_MemberLeavesAtEveryMoment(t *testing.T) {
 	slow := func() enginetest.Options { return enginetest.Options{Members: 4, Latency: 10 * time.Millisecond} }
 	sweep(t, 5*time.Millisecond, 100*time.Millisecond, slow, func(ctx context.Context, c *cluster, at time.Duration) {

@@ -2,7 +2,7 @@ package engine
 
 // schedule gives workers to tasks that are to start: the whole job at first, later those that are started again.
 func (d *decider) schedule() {
-	if d.stopping() || d.st.Savepoint || d.st.Status.Final() {
+	if d.stopping() || d.st.Status.Final() {
 		return
 	}
 	first := d.st.Status == JobCreated || d.st.Status == JobPending
@@ -37,7 +37,7 @@ func (d *decider) waitingTasks() []*taskState {
 	var out []*taskState
 	for i := range d.st.Pipelines {
 		p := &d.st.Pipelines[i]
-		if p.Status.ended() || d.w.held(p) {
+		if p.Status.ended() || d.w.held(p) || d.st.Savepoint && !d.startsInSavepoint(p) {
 			continue
 		}
 		for j := range p.Tasks {

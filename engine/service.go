@@ -131,6 +131,8 @@ func (s *Service) dispatch(ctx context.Context, req request) (any, error) {
 		return onMaster(ctx, s, req.Body, checkpointsLocal)
 	case opSavepoints:
 		return onMaster(ctx, s, req.Body, savepointsLocal)
+	case opDropSavepoints:
+		return onMaster(ctx, s, req.Body, dropSavepointsLocal)
 	}
 	return nil, fmt.Errorf("%w: this member does not know %q", ErrInvalid, req.Op)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gridnode/engine/plugin"
 )
@@ -35,6 +36,9 @@ type booking struct {
 	streaming bool // it does not end by itself
 	createdMs int64
 	overtaken int // jobs submitted later that got slots which this one could have had
+
+	checks    int // how often this master looked whether it fits
+	checkedMs int64
 }
 
 func newSlots(cfg Config) *slots {
@@ -53,6 +57,7 @@ func (s *slots) publish(def *definition, st *jobState) {
 	now := bookingOf(def, st)
 	if now != nil && was != nil {
 		now.overtaken = max(now.overtaken, was.overtaken)
+		now.checks, now.checkedMs = was.checks, was.checkedMs
 	}
 	if now == nil {
 		delete(s.jobs, def.jobID)
@@ -63,6 +68,17 @@ func (s *slots) publish(def *definition, st *jobState) {
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
+}
+
+// checked tells how often this master looked whether a job fits, and when it did last.
+func (s *slots) checked(jobID string) (int, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.jobs[jobID]
+	if b == nil {
+		return 0, time.Time{}
+	}
+	return b.checks, timeOf(b.checkedMs)
 }
 
 // givesRoom reports whether others may have more than before after a job's booking has changed.
@@ -130,6 +146,7 @@ func (s *slots) place(jobID string, members []Member, n int, all bool) placement
 	if me == nil {
 		return placement{reason: "the job is not known yet"}
 	}
+	me.checks, me.checkedMs = me.checks+1, time.Now().UnixMilli()
 	loads := s.loads(members)
 	if len(loads) == 0 {
 		return placement{reason: "no worker is a member of the cluster", overtaken: me.overtaken}

@@ -23,6 +23,7 @@ func holder(parallelism int) enginetest.Spec {
 }
 
 // C016 and head-of-line blocking: jobs wait for slots, one that cannot fit holds nobody up, and a waiting job can be stopped.
+// It is Z6 of zetaRows.
 func TestSlotsWait(t *testing.T) {
 	onGrid(t, fixed(1, engine.ScheduleWait), func(ctx context.Context, c *cluster) {
 		c.submit(ctx, "1", holder(2))
@@ -77,6 +78,7 @@ func TestSlotsAfterFailover(t *testing.T) {
 	})
 }
 
+// With REJECT a job that does not fit fails, and the next one runs. It is Z17 of zetaRows.
 func TestSlotsReject(t *testing.T) {
 	onGrid(t, fixed(1, engine.ScheduleReject), func(ctx context.Context, c *cluster) {
 		c.submit(ctx, "1", holder(4))

@@ -69,6 +69,7 @@ func TestSpecOwnJobIsFoundAgain(t *testing.T) {
 }
 
 // I11: a cleanup names the incarnation, and so touches nothing of another one.
+// It is ZD of zetaRows.
 func TestSpecCleanupNamesTheIncarnation(t *testing.T) {
 	onRig(t, func(t *testing.T, r *rig, a *seat) {
 		inc := r.state().Incarnation

@@ -36,7 +36,8 @@ func stored(t *testing.T, dir string) []string {
 	return files
 }
 
-// All members are lost at once, in the middle of a job or after a savepoint. A new cluster goes on from the directory, and each row comes once.
+// C023, as far as it goes without persistence: all members are lost at once, in the middle of a job or after a savepoint. A new cluster goes on from the directory, and each row comes once.
+// It is Z3 of zetaRows.
 func TestStorage_AllMembersLost(t *testing.T) {
 	for name, savepoint := range map[string]bool{"running": false, "savepoint": true} {
 		t.Run(name, func(t *testing.T) {
@@ -154,5 +155,95 @@ func TestStorage_Fails(t *testing.T) {
 		if p := figures(); p.Completed == 0 || len(p.History) > 32 || p.LatestCompleted == nil || p.LatestCompleted.Bytes == 0 {
 			t.Errorf("figures = %+v", p)
 		}
+	})
+}
+
+// C188: what is in the directory after each end of a job: nothing, the savepoint, or at most max-retained. C187: what is kept of a job that failed goes with
+// its history, also when nobody remembers the job any more.
+func TestStorage_AfterEachEnd(t *testing.T) {
+	for _, test := range []struct {
+		end         engine.JobStatus
+		least, most int
+	}{
+		{engine.JobFinished, 0, 0}, {engine.JobCanceled, 0, 0}, {engine.JobSavepointDone, 1, 1}, {engine.JobFailed, 1, 2},
+	} {
+		t.Run(string(test.end), func(t *testing.T) {
+			dir, out := t.TempDir(), enginetest.NewOutput()
+			options := func() enginetest.Options {
+				o := withDir(t, dir, out)
+				tune := o.Tune
+				o.Tune = func(c *engine.Config) { tune(c); c.HistoryTTL, c.Checkpoint.MaxRetained = 10*time.Minute, 2 }
+				return o
+			}
+			count := func(when string, least, most int) {
+				t.Helper()
+				if n := len(stored(t, dir)); n < least || n > most {
+					t.Errorf("%s there are %d files, want %d to %d", when, n, least, most)
+				}
+			}
+			onGrid(t, options(), func(ctx context.Context, c *cluster) {
+				spec := flow(plugin.Streaming)
+				switch test.end {
+				case engine.JobFinished:
+					spec.Mode = plugin.Batch
+				case engine.JobFailed:
+					spec.FailAt, spec.FailAttempts, spec.Permanent = 25, 1, true
+				}
+				c.submit(ctx, "41", spec)
+				for len(stored(t, dir)) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				part := filepath.Join(filepath.Dir(stored(t, dir)[0]), ".part-1") // of a member that died while it wrote
+				if err := os.WriteFile(part, []byte("half"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				switch test.end {
+				case engine.JobCanceled:
+					time.Sleep(100 * time.Millisecond)
+					c.stop(ctx, "41")
+				case engine.JobSavepointDone:
+					time.Sleep(100 * time.Millisecond)
+					c.savepoint(ctx, "41")
+				}
+				c.waitFor(ctx, "41", test.end)
+				time.Sleep(10 * time.Second)
+				count("10 s after the end", test.least, test.most)
+				if _, err := os.Stat(part); err == nil {
+					t.Errorf("%s is there still", part)
+				}
+				time.Sleep(5 * time.Minute)
+				count("within the time of the history", test.least, test.most)
+			})
+			onGrid(t, options(), func(ctx context.Context, c *cluster) { // all members were lost
+				time.Sleep(20 * time.Minute)
+				if test.end != engine.JobSavepointDone {
+					test.least, test.most = 0, 0
+				}
+				count("when the history is over", test.least, test.most)
+				if left, _ := os.ReadDir(dir); test.most == 0 && len(left) > 0 {
+					t.Errorf("left in the directory: %v", left)
+				}
+			})
+		})
+	}
+}
+
+// C011: a job that has finished does not run again when all members are lost and new ones find its directory; nor can it be started from there.
+func TestStorage_FinishedJobIsOver(t *testing.T) {
+	dir, out, spec := t.TempDir(), enginetest.NewOutput(), flow(plugin.Batch)
+	onGrid(t, withDir(t, dir, out), func(ctx context.Context, c *cluster) {
+		c.submit(ctx, "41", spec)
+		c.waitFor(ctx, "41", engine.JobFinished)
+		c.wantEmpty(ctx, 2*time.Minute)
+	})
+	onGrid(t, withDir(t, dir, out), func(ctx context.Context, c *cluster) {
+		time.Sleep(time.Minute)
+		if ids := c.running(ctx); len(ids) > 0 {
+			t.Errorf("jobs run: %v", ids)
+		}
+		if _, err := c.Any().Submit(ctx, engine.SubmitRequest{JobID: "41", Config: spec.JSON(), StartWithSavepoint: true}); !errors.Is(err, engine.ErrInvalid) {
+			t.Errorf("a start from a savepoint of a finished job: %v", err)
+		}
+		c.wantRows("41", spec.Want())
 	})
 }

@@ -55,6 +55,7 @@ func (c *cluster) until(what string, limit time.Duration, cond func() bool) time
 }
 
 // Tasks that still run for a job that has ended are stopped, by the cleanup where it reaches them, else by their worker itself.
+// It is ZJ of zetaRows.
 func TestStrayTasksAreStopped(t *testing.T) {
 	for name, test := range map[string]struct {
 		end    func(ctx context.Context, c *cluster)

@@ -60,7 +60,7 @@ func protect(f func() error) (err error) {
 // process opens the chain of a task, moves all rows through it and prepares its output.
 func (w *worker) process(ctx context.Context, e *execution) (out []preparedOutput, end *taskPoint, err error) {
 	if e.def.err != nil {
-		return nil, nil, &plugin.PermanentError{Err: fmt.Errorf("read the config: %w", e.def.err)}
+		return nil, nil, fmt.Errorf("read the config: %w", e.def.err) // another member may be able to
 	}
 	if e.at.err != nil {
 		return nil, nil, &plugin.PermanentError{Err: e.at.err}

@@ -22,6 +22,10 @@ func view(def *definition, st *jobState, figures func(taskRef) []tally, now time
 	v.Incarnation, v.Status, v.Term = st.Incarnation, st.Status, st.Term
 	v.CreateTime, v.StartTime, v.FinishTime = timeOf(st.CreatedMs), timeOf(st.StartedMs), timeOf(st.EndedMs)
 	v.Restarts, v.PendingFor, v.Overtaken = st.restarts(), st.PendingFor, st.Overtaken
+	if def.unreadable() && shown(st) {
+		v.Unreadable = true
+		v.PendingFor = "the master cannot read the config: " + def.err.Error()
+	}
 	v.Failures, v.FailureSum = st.failureViews(), st.FailureSum
 	if st.Status == JobFailed || st.Status == JobFailing {
 		v.ErrorMsg = st.Cause
@@ -36,7 +40,7 @@ func view(def *definition, st *jobState, figures func(taskRef) []tally, now time
 }
 
 func (v *JobView) addTasks(st *jobState, figures func(taskRef) []tally, now time.Time) {
-	var all [][]tally
+	var all, visible [][]tally
 	for i := range st.Pipelines {
 		p := &st.Pipelines[i]
 		for j := range p.Tasks {
@@ -45,7 +49,10 @@ func (v *JobView) addTasks(st *jobState, figures func(taskRef) []tally, now time
 			if t.active() && figures != nil {
 				tallies = figures(p.ref(t))
 			}
-			all = append(all, tallies)
+			if len(tallies) == 0 {
+				tallies = t.Visible // nothing is known of the attempt yet
+			}
+			all, visible = append(all, tallies), append(visible, t.Visible)
 			if !st.Status.Final() {
 				v.Tasks = append(v.Tasks, TaskView{Pipeline: p.ID, Source: t.Source, Subtask: t.Subtask, Status: t.Status,
 					Attempt: t.Attempt, Member: t.Worker})
@@ -60,7 +67,7 @@ func (v *JobView) addTasks(st *jobState, figures func(taskRef) []tally, now time
 		}
 		seconds = end.Sub(timeOf(st.StartedMs)).Seconds()
 	}
-	v.Metrics = sumTallies(all, seconds)
+	v.Metrics = sumTallies(all, visible, seconds)
 }
 
 func dagOf(plan *config.Job) DAG {

@@ -31,6 +31,8 @@ const (
 
 	opCheckpoints op = "checkpoints"
 	opSavepoints  op = "savepoints"
+
+	opDropSavepoints op = "drop-savepoints"
 )
 
 type request struct {

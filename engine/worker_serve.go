@@ -116,9 +116,12 @@ func (w *worker) commit(ctx context.Context, req commitRequest) error {
 	if err != nil {
 		return err
 	}
+	if def.plan == nil {
+		return fmt.Errorf("%w: the config of job %s cannot be read here: %v", ErrRetryable, req.JobID, def.err)
+	}
 	p, ok := def.pipeline(req.Ref.Pipeline)
 	if !ok {
-		return plugin.Permanentf("the config of job %s has no pipeline %d: %v", req.JobID, req.Ref.Pipeline, def.err)
+		return plugin.Permanentf("the config of job %s has no pipeline %d", req.JobID, req.Ref.Pipeline)
 	}
 	for _, out := range req.Prepared {
 		i := slices.IndexFunc(p.Vertices, func(v config.Vertex) bool { return v.ID == out.Vertex && v.Sink != nil })

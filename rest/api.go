@@ -25,6 +25,8 @@ type Jobs interface {
 	Checkpoints(ctx context.Context, id string) (engine.JobCheckpoints, error)
 	// Savepoints returns what is stored of a job's checkpoints, or engine.ErrNotFound.
 	Savepoints(ctx context.Context, id string) (engine.JobSavepoints, error)
+	// DropSavepoints removes those of a job that has ended, and returns their number. It may be repeated.
+	DropSavepoints(ctx context.Context, id string) (int, error)
 }
 
 // ErrAbsent is what [Maps.Get] returns when there is no such entry.

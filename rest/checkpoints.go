@@ -20,7 +20,7 @@ func (s *Server) registerCheckpoints(rs *routes) {
 	rs.handle("/jobs/checkpoints/{jobId}", overview)
 	rs.handle("/jobs/checkpoints/history/{jobId}", history)
 	rs.handle("/api/v1/jobs/{jobId}/checkpoints", overview)
-	rs.handle("/api/v1/jobs/{jobId}/savepoints", methods{"GET": s.limited(s.savepoints)})
+	rs.handle("/api/v1/jobs/{jobId}/savepoints", methods{"GET": s.limited(s.savepoints), "DELETE": s.limited(s.dropSavepoints)})
 }
 
 // checkpointShape is a checkpoint that has ended, as SeaTunnel shows it: numbers are numbers here, and times milliseconds.
@@ -235,5 +235,22 @@ func (s *Server) savepoints(w http.ResponseWriter, r *http.Request) error {
 		shapes = append(shapes, savepointShape{PipelineID: v.Pipeline, CheckpointID: v.ID, CheckpointType: v.Kind, TakenAt: v.TakenAt.UTC(), StateSize: v.Bytes, Usable: v.Usable})
 	}
 	s.answer(w, r, http.StatusOK, map[string]any{"jobId": id, "jobStatus": m.Status, "savepoints": shapes, "total": len(shapes)})
+	return nil
+}
+
+// dropSavepoints removes what an ended job can be started again from.
+func (s *Server) dropSavepoints(w http.ResponseWriter, r *http.Request) error {
+	id, err := jobOf(r)
+	if err != nil {
+		return err
+	}
+	n, err := s.cfg.Jobs.DropSavepoints(r.Context(), id)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = failf(http.StatusNotFound, "there is no job %s, and no savepoint of it", id)
+	}
+	if err != nil {
+		return err
+	}
+	s.answer(w, r, http.StatusOK, map[string]any{"jobId": id, "removed": n})
 	return nil
 }

@@ -132,6 +132,15 @@ func (f *fakeJobs) Savepoints(_ context.Context, id string) (engine.JobSavepoint
 	return engine.JobSavepoints{}, engine.ErrNotFound
 }
 
+func (f *fakeJobs) DropSavepoints(_ context.Context, id string) (int, error) {
+	if v, ok := f.views[id]; ok && !v.Status.Final() {
+		return 0, fmt.Errorf("%w: job %s has not ended: it needs its checkpoints itself", engine.ErrConflict, id)
+	} else if !ok {
+		return 0, engine.ErrNotFound
+	}
+	return 1, nil
+}
+
 // fakeMaps keeps entries in memory.
 type fakeMaps struct {
 	mu      sync.Mutex
@@ -309,8 +318,9 @@ func testJobs() *fakeJobs {
 			},
 		},
 		Metrics: engine.Metrics{
-			SourceRows: 100, SourceBytes: 3200, SinkRows: 99, SinkBytes: 3168, SourceQPS: 49.8, SinkQPS: 50, SourceBPS: 1593.604,
-			Tables: map[string]engine.TableMetrics{"fake": {SourceRows: 100, SinkRows: 99, SourceQPS: 49.8}},
+			Figures: engine.Figures{SourceRows: 100, SourceBytes: 3200, SinkRows: 99, SinkBytes: 3168, SourceQPS: 49.8, SinkQPS: 50, SourceBPS: 1593.604,
+				CommittedRows: 60, CommittedBytes: 1920, CommittedQPS: 30},
+			Tables: map[string]engine.TableMetrics{"fake": {SourceRows: 100, SinkRows: 99, SourceQPS: 49.8, CommittedRows: 60}},
 		},
 		Tasks: []engine.TaskView{{Pipeline: 1, Source: 1, Subtask: 0, Status: engine.TaskRunning, Attempt: 2, Member: "id-2"}},
 	}

@@ -174,6 +174,8 @@ type figuresShape struct {
 	SourceBytes          int64   `json:"sourceBytes"`
 	SinkRows             int64   `json:"sinkRows"`
 	SinkBytes            int64   `json:"sinkBytes"`
+	CommittedRows        int64   `json:"committedRows"`
+	CommittedBytes       int64   `json:"committedBytes"`
 	SourceRowsPerSecond  float64 `json:"sourceRowsPerSecond"`
 	SourceBytesPerSecond float64 `json:"sourceBytesPerSecond"`
 	SinkRowsPerSecond    float64 `json:"sinkRowsPerSecond"`
@@ -235,11 +237,8 @@ func detailOf(v engine.JobView) detailShape {
 		briefShape: briefOf(v), Mode: string(v.Mode), Incarnation: v.Incarnation, Term: v.Term, Pending: v.PendingFor, Overtaken: v.Overtaken,
 		TagFilter: notNil(v.TagFilter), Tables: make(map[string]figuresShape, len(m.Tables)), Tasks: []jobTask{}, FailedAttempts: []failureShape{},
 		Times: momentsOf(v.Times.Job), Pipelines: make(map[int]map[string]time.Time, len(v.Times.Pipelines)), TaskTimes: []taskTimesShape{},
-		DAG: dagShape(v),
-		Metrics: figuresOf(engine.TableMetrics{
-			SourceRows: m.SourceRows, SourceBytes: m.SourceBytes, SinkRows: m.SinkRows, SinkBytes: m.SinkBytes,
-			SourceQPS: m.SourceQPS, SinkQPS: m.SinkQPS, SourceBPS: m.SourceBPS, SinkBPS: m.SinkBPS,
-		}),
+		DAG:     dagShape(v),
+		Metrics: figuresOf(m.Figures),
 	}
 	for name, t := range m.Tables {
 		d.Tables[name] = figuresOf(t)
@@ -272,6 +271,7 @@ func momentsOf[S ~string](times map[S]time.Time) map[string]time.Time {
 func figuresOf(t engine.TableMetrics) figuresShape {
 	return figuresShape{
 		SourceRows: t.SourceRows, SourceBytes: t.SourceBytes, SinkRows: t.SinkRows, SinkBytes: t.SinkBytes,
+		CommittedRows: t.CommittedRows, CommittedBytes: t.CommittedBytes,
 		SourceRowsPerSecond: t.SourceQPS, SourceBytesPerSecond: t.SourceBPS, SinkRowsPerSecond: t.SinkQPS, SinkBytesPerSecond: t.SinkBPS,
 	}
 }

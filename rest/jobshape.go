@@ -39,6 +39,10 @@ type jobMetrics struct {
 	SinkWriteQPS                 string
 	SinkWriteBytes               string
 	SinkWriteBytesPerSecond      string `json:"SinkWriteBytesPerSeconds"`
+	SinkCommittedCount           string
+	SinkCommittedQPS             string
+	SinkCommittedBytes           string
+	SinkCommittedBytesPerSecond  string `json:"SinkCommittedBytesPerSeconds"`
 
 	TableSourceReceivedCount          map[string]string
 	TableSinkWriteCount               map[string]string
@@ -48,6 +52,10 @@ type jobMetrics struct {
 	TableSinkWriteBytes               map[string]string
 	TableSourceReceivedBytesPerSecond map[string]string `json:"TableSourceReceivedBytesPerSeconds"`
 	TableSinkWriteBytesPerSecond      map[string]string `json:"TableSinkWriteBytesPerSeconds"`
+	TableSinkCommittedCount           map[string]string
+	TableSinkCommittedQPS             map[string]string
+	TableSinkCommittedBytes           map[string]string
+	TableSinkCommittedBytesPerSecond  map[string]string `json:"TableSinkCommittedBytesPerSeconds"`
 }
 
 type jarURL struct {
@@ -159,6 +167,8 @@ func metricsShape(m engine.Metrics) jobMetrics {
 		SourceReceivedBytes: whole(m.SourceBytes), SourceReceivedBytesPerSecond: rate(m.SourceBPS),
 		SinkWriteCount: whole(m.SinkRows), SinkWriteQPS: rate(m.SinkQPS),
 		SinkWriteBytes: whole(m.SinkBytes), SinkWriteBytesPerSecond: rate(m.SinkBPS),
+		SinkCommittedCount: whole(m.CommittedRows), SinkCommittedQPS: rate(m.CommittedQPS),
+		SinkCommittedBytes: whole(m.CommittedBytes), SinkCommittedBytesPerSecond: rate(m.CommittedBPS),
 
 		TableSourceReceivedCount:          perTable(m, func(t engine.TableMetrics) string { return whole(t.SourceRows) }),
 		TableSinkWriteCount:               perTable(m, func(t engine.TableMetrics) string { return whole(t.SinkRows) }),
@@ -168,6 +178,10 @@ func metricsShape(m engine.Metrics) jobMetrics {
 		TableSinkWriteBytes:               perTable(m, func(t engine.TableMetrics) string { return whole(t.SinkBytes) }),
 		TableSourceReceivedBytesPerSecond: perTable(m, func(t engine.TableMetrics) string { return rate(t.SourceBPS) }),
 		TableSinkWriteBytesPerSecond:      perTable(m, func(t engine.TableMetrics) string { return rate(t.SinkBPS) }),
+		TableSinkCommittedCount:           perTable(m, func(t engine.TableMetrics) string { return whole(t.CommittedRows) }),
+		TableSinkCommittedQPS:             perTable(m, func(t engine.TableMetrics) string { return rate(t.CommittedQPS) }),
+		TableSinkCommittedBytes:           perTable(m, func(t engine.TableMetrics) string { return whole(t.CommittedBytes) }),
+		TableSinkCommittedBytesPerSecond:  perTable(m, func(t engine.TableMetrics) string { return rate(t.CommittedBPS) }),
 	}
 }
 

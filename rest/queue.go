@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -10,7 +11,10 @@ import (
 	"gridnode/grid"
 )
 
-const maxPending = 1000 // jobs that /pending-jobs describes at most
+const (
+	maxPending   = 1000 // jobs that /pending-jobs describes at most
+	maxDiagnosed = 64   // task groups of a pipeline, and of those of a job that lack a worker
+)
 
 func (s *Server) registerQueue(rs *routes) {
 	for _, prefix := range []string{"", v1} {
@@ -90,6 +94,8 @@ type pendingJob struct {
 	PendingSourceState   string            `json:"pendingSourceState"`
 	JobStatus            engine.JobStatus  `json:"jobStatus"`
 	EnqueueTimestamp     any               `json:"enqueueTimestamp"`
+	CheckTime            any               `json:"checkTime"` // null: not yet
+	CheckCount           int               `json:"checkCount"`
 	WaitDurationMs       int64             `json:"waitDurationMs"`
 	TotalTaskGroups      int               `json:"totalTaskGroups"`
 	AllocatedTaskGroups  int               `json:"allocatedTaskGroups"`
@@ -99,14 +105,32 @@ type pendingJob struct {
 	TagFilter            map[string]string `json:"tagFilter"`
 	BlockingJobIDs       []string          `json:"blockingJobIds"`
 	Pipelines            []pendingPipeline `json:"pipelines"`
+	Lacking              []pendingTask     `json:"lackingTaskGroupDiagnostics"`
 	OvertakenByLaterJobs int               `json:"overtakenByLaterJobs"` // ours
 }
 
 type pendingPipeline struct {
-	PipelineID          int `json:"pipelineId"`
-	TotalTaskGroups     int `json:"totalTaskGroups"`
-	AllocatedTaskGroups int `json:"allocatedTaskGroups"`
-	LackingTaskGroups   int `json:"lackingTaskGroups"`
+	PipelineID          int           `json:"pipelineId"`
+	PipelineName        string        `json:"pipelineName"`
+	TotalTaskGroups     int           `json:"totalTaskGroups"`
+	AllocatedTaskGroups int           `json:"allocatedTaskGroups"`
+	LackingTaskGroups   int           `json:"lackingTaskGroups"`
+	TaskGroups          []pendingTask `json:"taskGroupDiagnostics"`
+}
+
+// pendingTask is one task group. SeaTunnel's id of it is a number; here it is its place in the pipeline.
+type pendingTask struct {
+	Location       taskLocation `json:"taskGroupLocation"`
+	TaskFullName   string       `json:"taskFullName"`
+	Allocated      bool         `json:"allocated"`
+	FailureReason  *string      `json:"failureReason"`
+	FailureMessage *string      `json:"failureMessage"`
+}
+
+type taskLocation struct {
+	JobID       string `json:"jobId"`
+	PipelineID  int    `json:"pipelineId"`
+	TaskGroupID int    `json:"taskGroupId"`
 }
 
 // pendingJobs answers the queue, in its order.
@@ -165,7 +189,7 @@ func (s *Server) pendingShape(o engine.Overview, jobs []engine.JobView, only str
 		PendingJobs:     []pendingJob{},
 	}
 	jobs = slices.DeleteFunc(slices.Clone(jobs), func(v engine.JobView) bool {
-		return v.Status != engine.JobPending && v.Status != engine.JobCreated
+		return !waits(v)
 	})
 	slices.SortFunc(jobs, func(a, b engine.JobView) int {
 		return cmp.Or(a.CreateTime.Compare(b.CreateTime), cmp.Compare(a.JobID, b.JobID))
@@ -173,7 +197,7 @@ func (s *Server) pendingShape(o engine.Overview, jobs []engine.JobView, only str
 	sum := &shape.QueueSummary
 	sum.Size = len(jobs)
 	for i, v := range jobs {
-		sum.LackingTaskGroups += len(v.Tasks)
+		sum.LackingTaskGroups += lacking(v)
 		if i == 0 {
 			sum.OldestEnqueueTimestamp = stamp(v.CreateTime)
 		}
@@ -183,6 +207,21 @@ func (s *Server) pendingShape(o engine.Overview, jobs []engine.JobView, only str
 		}
 	}
 	return shape
+}
+
+// waits reports whether a job waits for slots: as a whole, or for those of tasks that are to start again.
+func waits(v engine.JobView) bool {
+	return v.Status == engine.JobPending || v.Status == engine.JobCreated || v.PendingFor != "" && lacking(v) > 0
+}
+
+// lacking counts the task groups that have no worker.
+func lacking(v engine.JobView) (n int) {
+	for _, t := range v.Tasks {
+		if t.Status == engine.TaskCreated {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *Server) snapshotShape(o engine.Overview) clusterSnapshot {
@@ -205,21 +244,31 @@ func (s *Server) snapshotShape(o engine.Overview) clusterSnapshot {
 	return snap
 }
 
+// Why a job waits.
+const (
+	notEnough = "RESOURCE_NOT_ENOUGH"
+	failed    = "REQUEST_FAILED"
+)
+
 func pendingJobShape(v engine.JobView, o engine.Overview, stamp func(time.Time) any) pendingJob {
 	job := pendingJob{
 		JobID: v.JobID, JobName: v.JobName, PendingSourceState: "SUBMIT", JobStatus: v.Status, EnqueueTimestamp: stamp(v.CreateTime),
-		WaitDurationMs: max(time.Since(v.CreateTime).Milliseconds(), 0), TotalTaskGroups: len(v.Tasks), LackingTaskGroups: len(v.Tasks),
-		FailureReason: "RESOURCE_NOT_ENOUGH", FailureMessage: v.PendingFor, TagFilter: notNil(v.TagFilter),
-		BlockingJobIDs: []string{}, Pipelines: []pendingPipeline{}, OvertakenByLaterJobs: v.Overtaken,
+		CheckCount: v.Checks, WaitDurationMs: max(time.Since(v.CreateTime).Milliseconds(), 0),
+		TotalTaskGroups: len(v.Tasks), LackingTaskGroups: lacking(v), AllocatedTaskGroups: len(v.Tasks) - lacking(v),
+		FailureReason: notEnough, FailureMessage: v.PendingFor, TagFilter: notNil(v.TagFilter),
+		BlockingJobIDs: []string{}, Pipelines: []pendingPipeline{}, Lacking: []pendingTask{}, OvertakenByLaterJobs: v.Overtaken,
+	}
+	if !v.CheckedAt.IsZero() {
+		job.CheckTime = stamp(v.CheckedAt)
+	}
+	if v.Unreadable {
+		job.FailureReason = failed
+	}
+	if !v.StartTime.IsZero() {
+		job.PendingSourceState = "RESTORE"
 	}
 	for _, t := range v.Tasks {
-		i := slices.IndexFunc(job.Pipelines, func(p pendingPipeline) bool { return p.PipelineID == t.Pipeline })
-		if i < 0 {
-			i = len(job.Pipelines)
-			job.Pipelines = append(job.Pipelines, pendingPipeline{PipelineID: t.Pipeline})
-		}
-		job.Pipelines[i].TotalTaskGroups++
-		job.Pipelines[i].LackingTaskGroups++
+		job.addTask(v, t)
 	}
 	for _, w := range o.Slots {
 		if hasTags(w, v.TagFilter) {
@@ -229,6 +278,43 @@ func pendingJobShape(v engine.JobView, o engine.Overview, stamp func(time.Time) 
 	slices.Sort(job.BlockingJobIDs)
 	job.BlockingJobIDs = slices.Compact(job.BlockingJobIDs)
 	return job
+}
+
+// addTask enters a task group. Of many that lack a worker only the first ones are listed by themselves; all are counted.
+func (j *pendingJob) addTask(v engine.JobView, t engine.TaskView) {
+	i := slices.IndexFunc(j.Pipelines, func(p pendingPipeline) bool { return p.PipelineID == t.Pipeline })
+	if i < 0 {
+		i = len(j.Pipelines)
+		j.Pipelines = append(j.Pipelines, pendingPipeline{PipelineID: t.Pipeline, PipelineName: fmt.Sprint("pipeline-", t.Pipeline), TaskGroups: []pendingTask{}})
+	}
+	p := &j.Pipelines[i]
+	task := pendingTask{
+		Location:     taskLocation{JobID: v.JobID, PipelineID: t.Pipeline, TaskGroupID: p.TotalTaskGroups + 1},
+		TaskFullName: fmt.Sprintf("%s subtask %d", vertexName(v, t.Source), t.Subtask), Allocated: t.Status != engine.TaskCreated,
+	}
+	p.TotalTaskGroups++
+	if task.Allocated {
+		p.AllocatedTaskGroups++
+	} else {
+		p.LackingTaskGroups++
+		reason, message := j.FailureReason, j.FailureMessage
+		task.FailureReason, task.FailureMessage = &reason, &message
+		if len(j.Lacking) < maxDiagnosed {
+			j.Lacking = append(j.Lacking, task)
+		}
+	}
+	if len(p.TaskGroups) < maxDiagnosed {
+		p.TaskGroups = append(p.TaskGroups, task)
+	}
+}
+
+func vertexName(v engine.JobView, id int) string {
+	for _, x := range v.DAG.Vertices {
+		if x.ID == id {
+			return x.Name
+		}
+	}
+	return fmt.Sprint("source ", id)
 }
 
 func hasTags(w engine.WorkerSlots, tags map[string]string) bool {

@@ -188,6 +188,7 @@ func TestFile_ErrorsSayWhere(t *testing.T) {
 	}
 }
 
+// A setting that is not there is named. So are those of C011, C023, C026, C187 and C198: members keep nothing on disk that could be switched on.
 func TestUnknownKeys_AreNamed(t *testing.T) {
 	tests := []struct {
 		sets, environ []string
@@ -195,6 +196,8 @@ func TestUnknownKeys_AreNamed(t *testing.T) {
 	}{
 		{[]string{"backupcount=2"}, nil, `"backupcount"; did you mean "backup-count"?`},
 		{[]string{"xyzzy-plugh=2"}, nil, `there is no setting "xyzzy-plugh"`},
+		{[]string{"persistence.enabled=true"}, nil, `there is no setting "persistence.enabled"`},
+		{[]string{"maps.engine.map-store.enabled=true"}, nil, `"maps.engine.map-store.enabled"`},
 		{[]string{"backup-count"}, nil, "key=value"},
 		{nil, []string{"GRIDNODE_BACKUP_CUONT=2"}, `"GRIDNODE_BACKUP_CUONT"; did you mean "GRIDNODE_BACKUP_COUNT"?`},
 		{[]string{"insecure=yes"}, nil, "--set insecure"},

@@ -3,9 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,30 +76,91 @@ func (r *run) leftovers(ctx context.Context) error {
 			return fmt.Errorf("%s does not list its maps: %w", m.name, errNoAnswer)
 		}
 		for _, x := range v.Maps {
-			if strings.HasPrefix(x.Name, "engine_") && !strings.HasPrefix(x.Name, "engine_finished") && x.Size > 0 {
-				return fmt.Errorf("%s has %d entries in %s", m.name, x.Size, x.Name)
+			if most := r.mayStay(x.Name); strings.HasPrefix(x.Name, "engine_") && x.Size > most {
+				return fmt.Errorf("%s has %d entries in %s, at most %d may stay", m.name, x.Size, x.Name, most)
 			}
 		}
 	}
-	return nil
+	return r.leftFiles()
+}
+
+// mayStay is how many entries of a map may be left when all jobs have ended: history, the figures of checkpoints, and what a job that failed can be
+// started again from.
+func (r *run) mayStay(name string) int {
+	failed, checkpointed := r.ledger.keeping()
+	switch name {
+	case "engine_checkpoint_monitor":
+		return checkpointed
+	case "engine_checkpoint-id-map":
+		return failed
+	case "engine_checkpoint_data":
+		return failed * maxRetained
+	}
+	if strings.HasPrefix(name, "engine_finished") {
+		return math.MaxInt
+	}
+	return 0
+}
+
+// leftFiles says what is left in the directory of checkpoints of jobs that may have nothing there.
+func (r *run) leftFiles() error {
+	dirs, err := os.ReadDir(r.checkpoints())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, d := range dirs {
+		files := tree(filepath.Join(r.checkpoints(), d.Name()))
+		n := 0
+		for _, f := range files {
+			if strings.Contains(f, ".ckpt ") {
+				n++
+			}
+		}
+		most := 0
+		if r.ledger.mayKeep(d.Name()) {
+			most = maxRetained
+		}
+		if n > most || most == 0 && len(files) > 0 {
+			return fmt.Errorf("job %s has %d checkpoints in files, at most %d may stay: %v", d.Name(), n, most, files)
+		}
+	}
+	return err
+}
+
+// forget has the savepoints removed that nobody starts a job from any more.
+func (r *run) forget(ctx context.Context) {
+	rng := rand.New(rand.NewPCG(r.cfg.seed, 1))
+	for _, id := range r.ledger.saved() {
+		r.persist(ctx, rng, func(m *member) bool {
+			status, body, err := r.fleet.call(ctx, m, http.MethodDelete, "/api/v1/jobs/"+id+"/savepoints", "")
+			if err == nil && status != http.StatusOK && status != http.StatusConflict && status < 500 {
+				r.ledger.violate(lost, "%s answers the removal of the savepoint of job %s with %d %s", m.name, id, status, body)
+				return true
+			}
+			return err == nil && status == http.StatusOK
+		}, "the removal of the savepoint of job "+id)
+	}
 }
 
 // counts checks that every member counts each accepted job once.
 func (r *run) counts(ctx context.Context) {
 	want := len(r.ledger.ids())
 	for _, m := range r.fleet.awake() {
-		o, ok, err := read[struct{ RunningJobs, PendingJobs, FinishedJobs, FailedJobs, CancelledJobs string }](ctx, r.fleet, m, "/overview")
+		o, ok, err := read[struct{ RunningJobs, PendingJobs, FinishedJobs, FailedJobs, CancelledJobs, SavepointDoneJobs, TotalSlot, UnassignedSlot string }](ctx, r.fleet, m, "/overview")
 		if err != nil || !ok {
 			r.ledger.violate(unanswered, "%s does not answer when all is over: %v", m.name, err)
 			continue
 		}
 		sum := 0
-		for _, text := range []string{o.RunningJobs, o.PendingJobs, o.FinishedJobs, o.FailedJobs, o.CancelledJobs} {
+		for _, text := range []string{o.RunningJobs, o.PendingJobs, o.FinishedJobs, o.FailedJobs, o.CancelledJobs, o.SavepointDoneJobs} {
 			n, err := strconv.Atoi(text)
 			if err != nil {
 				n = -1 << 20
 			}
 			sum += n
+		}
+		if o.TotalSlot != o.UnassignedSlot {
+			r.ledger.violate(orphan, "%s has %s slots, of which %s are free when all jobs have ended", m.name, o.TotalSlot, o.UnassignedSlot)
 		}
 		if sum != want || o.RunningJobs != "0" || o.PendingJobs != "0" {
 			r.ledger.violate(wrongEnd, "%s counts %+v, with %d jobs accepted", m.name, o, want)
@@ -105,7 +169,13 @@ func (r *run) counts(ctx context.Context) {
 }
 
 // committed lists the files that a job has put out, with size and time.
-func committed(e *entry) []string { return tree(filepath.Join(e.dir, "out")) }
+func committed(e *entry) []string {
+	var all []string
+	for _, o := range outputs {
+		all = append(all, tree(filepath.Join(e.dir, o.dir))...)
+	}
+	return all
+}
 
 // tree lists the files below a directory. One that goes while it is being looked at is not there.
 func tree(dir string) []string {
@@ -125,16 +195,18 @@ func tree(dir string) []string {
 // lines counts how often each line is in the output of a job.
 func lines(dir string) map[string]int {
 	seen := map[string]int{}
-	files, _ := filepath.Glob(filepath.Join(dir, "out", "*"))
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			continue
+	for _, o := range outputs {
+		files, _ := filepath.Glob(filepath.Join(dir, o.dir, "*"))
+		for _, name := range files {
+			f, err := os.Open(name)
+			if err != nil {
+				continue
+			}
+			for s := bufio.NewScanner(f); s.Scan(); {
+				seen[o.letter+strings.TrimSpace(s.Text())]++
+			}
+			_ = f.Close()
 		}
-		for s := bufio.NewScanner(f); s.Scan(); {
-			seen[strings.TrimSpace(s.Text())]++
-		}
-		_ = f.Close()
 	}
 	return seen
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -32,6 +33,8 @@ func (r *run) strike(ctx context.Context, f fault) error {
 		return r.replace(ctx, f, master)
 	case killTwo:
 		return r.replace(ctx, f, master, other)
+	case killPoint:
+		return r.spring(ctx, f)
 	case stopMember:
 		return r.stand(ctx, f, other)
 	case stopMaster:
@@ -46,7 +49,9 @@ func (r *run) replace(ctx context.Context, f fault, victims ...*member) error {
 		if i > 0 {
 			_ = pause(ctx, f.gap)
 		}
-		r.out.say("%s: kill -9 %s", f.kind, m.name)
+		if f.kind != killPoint {
+			r.out.say("%s: kill -9 %s", f.kind, m.name)
+		}
 		r.fleet.kill(m)
 	}
 	_ = pause(ctx, f.pause)
@@ -56,6 +61,33 @@ func (r *run) replace(ctx context.Context, f fault, victims ...*member) error {
 		}
 	}
 	return r.fleet.awaitSafe(ctx, safeLimit)
+}
+
+// errNotThere says that nobody came to a point in time.
+var errNotThere = errors.New("nobody came to the point")
+
+// spring kills the first member that comes to a point, and replaces it. So that somebody comes there, it has one more job run.
+func (r *run) spring(ctx context.Context, f fault) error {
+	t := r.fleet.set(f.point)
+	n := r.baits + r.cfg.jobs
+	r.baits++
+	r.jobs.Go(func() { r.job(ctx, n, bait(rand.New(rand.NewPCG(r.cfg.seed, uint64(n))), f.point), time.Now()) })
+	var m *member
+	select {
+	case m = <-t.hit:
+		r.fleet.unset()
+	case <-time.After(pointLimit):
+		if m = r.fleet.unset(); m == nil {
+			r.out.say("%s: nobody came to %v within %v", f.kind, f.point.texts, pointLimit)
+			r.missed++
+			return errNotThere
+		}
+	case <-ctx.Done():
+		r.fleet.unset()
+		return context.Cause(ctx)
+	}
+	r.out.say("%s: kill -9 %s at %v", f.kind, m.name, f.point.texts)
+	return r.replace(ctx, f, m)
 }
 
 // stand lets a member stand still for a while.

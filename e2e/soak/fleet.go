@@ -31,6 +31,7 @@ type fleet struct {
 	started int
 	wg      sync.WaitGroup // of what reads the processes' output
 	joined  func(*member)  // called for each member that has started
+	trap    *trap          // of the point at which a member is to be killed; nil: none
 }
 
 // member is one process.
@@ -64,7 +65,7 @@ func (f *fleet) add(ctx context.Context) (*member, error) {
 	if m.log, err = os.Create(filepath.Join(f.dir, m.name+".log")); err != nil {
 		return nil, err
 	}
-	m.cmd.Stderr = m.log
+	m.cmd.Stderr = &watcher{to: m.log, at: f.passed, m: m}
 	stdout, err := m.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func (f *fleet) add(ctx context.Context) (*member, error) {
 func (m *member) read(stdout io.Reader, ready chan<- struct{}) {
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		fmt.Fprintln(m.log, lines.Text())
+		_, _ = fmt.Fprintln(m.log, lines.Text())
 		f := strings.Fields(lines.Text())
 		if len(f) > 1 && f[0] == "members" {
 			m.grid = f[1]

@@ -41,10 +41,22 @@ func (v view) final() bool {
 type entry struct {
 	plan     planned
 	dir      string
-	stopping bool // a stop was accepted
-	end      string
+	leg      int       // how often it was started again
+	from     time.Time // since when it is in this leg; what was asked before that tells nothing about it
+	moving   bool      // it is being started again: it may be in either leg
+	stopping bool      // a stop may have been accepted
+	full     bool      // all its rows were seen
+	end      string    // of this leg
 	endedAt  time.Time // when the end was first heard of
 	files    []string  // what the job had put out then
+}
+
+// judged reports whether an answer to what was asked then can be held against the job.
+func (e *entry) judged(began time.Time) bool { return !e.moving && began.After(e.from) }
+
+// over reports whether the job had ended when that was asked.
+func (e *entry) over(began time.Time) bool {
+	return e.judged(began) && e.end != "" && began.After(e.endedAt)
 }
 
 // ledger judges what members say. All methods may be called at once. began is when a question was sent: an answer says nothing about what was heard
@@ -92,7 +104,7 @@ func (l *ledger) running(member string, began time.Time, list []view) {
 		if v.final() {
 			l.note(tombstone, "%s lists job %s as running, and it is %s", member, v.JobID, v.JobStatus)
 		}
-		if e != nil && e.end != "" && began.After(e.endedAt) {
+		if e != nil && e.over(began) {
 			l.note(tombstone, "%s lists job %s as %s; it had ended %s %v before", member, v.JobID, v.JobStatus, e.end, began.Sub(e.endedAt))
 		}
 	}
@@ -113,10 +125,10 @@ func (l *ledger) ended(member string, began time.Time, list []view) {
 			l.note(masked, "%s lists job %s as ended, and it is %s", member, v.JobID, v.JobStatus)
 			continue
 		}
-		l.learn(member, v)
+		l.learn(member, began, v)
 	}
 	for id, e := range l.jobs {
-		if e.end != "" && began.After(e.endedAt) && !seen[id] {
+		if e.over(began) && !seen[id] {
 			l.note(masked, "%s does not list job %s, which had ended %s", member, id, e.end)
 		}
 	}
@@ -133,24 +145,25 @@ func (l *ledger) shown(member string, began time.Time, id string, v view, known 
 	case !known:
 		l.note(lost, "%s does not know job %s, which was accepted", member, id)
 	case v.final():
-		l.learn(member, v)
-	case e.end != "" && began.After(e.endedAt):
+		l.learn(member, began, v)
+	case e.over(began):
 		l.note(ranAgain, "%s shows job %s as %s; it had ended %s", member, id, v.JobStatus, e.end)
 	}
 }
 
 // learn notes an end, or compares it with the one that is known.
-func (l *ledger) learn(member string, v view) {
+func (l *ledger) learn(member string, began time.Time, v view) {
 	e := l.jobs[v.JobID]
 	switch {
 	case e == nil: // its submit has not been answered yet
+	case !e.judged(began):
 	case e.end == "":
 		e.end, e.endedAt, e.files = v.JobStatus, time.Now(), l.look(e)
-		if !slices.Contains(e.plan.want(), e.end) {
-			l.note(wrongEnd, "job %s (%s) ended %s: %s", v.JobID, e.plan.kind, e.end, v.cause())
+		if !slices.Contains(e.plan.want(e.leg), e.end) {
+			l.note(wrongEnd, "job %s (%s, leg %d) ended %s: %s", v.JobID, e.plan.kind, e.leg, e.end, v.cause())
 		}
-		if e.end == "CANCELED" && !e.stopping {
-			l.note(wrongEnd, "job %s is CANCELED, and nobody asked for it", v.JobID)
+		if (e.end == "CANCELED" || e.end == "SAVEPOINT_DONE") && !e.stopping {
+			l.note(wrongEnd, "job %s is %s in leg %d, and nobody asked for it", v.JobID, e.end, e.leg)
 		}
 	case e.end != v.JobStatus:
 		l.note(masked, "%s shows job %s as %s; it had ended %s", member, v.JobID, v.JobStatus, e.end)
@@ -169,6 +182,75 @@ func (l *ledger) stopped(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.jobs[id].stopping = true
+}
+
+// filled notes that all rows of the job are out, while it runs.
+func (l *ledger) filled(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobs[id].full = true
+}
+
+// again notes that the job is about to be started again from where it ended. Its output must be what it was at the end.
+func (l *ledger) again(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.jobs[id]
+	l.unchanged(id, e)
+	e.moving = true
+}
+
+// resumed notes that the job was accepted once more.
+func (l *ledger) resumed(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.jobs[id]
+	e.leg++
+	e.moving, e.stopping, e.from, e.end, e.files = false, false, time.Now(), "", nil
+}
+
+// endOf returns the end of the leg in which the job is, or "".
+func (l *ledger) endOf(id string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.jobs[id].end
+}
+
+// keeping counts the jobs that may keep checkpoints after their ends, and those that took any.
+func (l *ledger) keeping() (failed, checkpointed int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.jobs {
+		if e.plan.checkpointed() {
+			checkpointed++
+		}
+		if e.plan.checkpointed() && e.end == "FAILED" {
+			failed++
+		}
+	}
+	return failed, checkpointed
+}
+
+// mayKeep reports whether a job may have checkpoints left when its savepoints were removed.
+func (l *ledger) mayKeep(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.jobs[id]
+	return e != nil && e.plan.checkpointed() && e.end == "FAILED"
+}
+
+// saved lists the jobs that have ended with a savepoint.
+func (l *ledger) saved() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ids []string
+	for id, e := range l.jobs {
+		if e.end == "SAVEPOINT_DONE" {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // open lists the jobs of which no end is known.
@@ -208,25 +290,57 @@ func (l *ledger) output(id string, lines map[string]int, left []string) {
 	if len(left) > 0 {
 		l.note(orphan, "job %s (%s, %s) left %d temporary files: %s", id, e.plan.kind, e.end, len(left), left[0])
 	}
-	if !e.plan.transactional() {
-		return
+	what := e.plan.output(e.end, e.full)
+	if what != anything {
+		l.unchanged(id, e)
 	}
-	if now := l.look(e); !slices.Equal(now, e.files) {
-		l.note(ranAgain, "the output of job %s (%s) changed after its end, from %v to %v", id, e.end, e.files, now)
-	}
-	if e.end != "FINISHED" {
+	switch what {
+	case nothing:
 		if len(lines) > 0 {
 			l.note(doubled, "job %s ended %s and put out %d different rows", id, e.end, len(lines))
 		}
-		return
+	case someRows:
+		l.firstRows(id, e.plan, lines)
+	case allRows:
+		l.rows(id, e.plan, lines)
 	}
-	l.rows(id, e.plan.all(), lines)
 }
 
-func (l *ledger) rows(id string, want int, lines map[string]int) {
-	missing, twice := 0, 0
-	for i := 1; i <= want; i++ {
-		switch n := lines[fmt.Sprint(i)]; {
+func (l *ledger) unchanged(id string, e *entry) {
+	if now := l.look(e); !slices.Equal(now, e.files) {
+		l.note(ranAgain, "the output of job %s (%s) changed after its end, from %v to %v", id, e.end, e.files, now)
+	}
+}
+
+// firstRows judges output that may end anywhere, but has no gaps: a subtask makes its rows in order.
+func (l *ledger) firstRows(id string, j planned, lines map[string]int) {
+	gaps, twice, known := 0, 0, 0
+	for i := range j.pipelines * j.subtasks {
+		missing := 0
+		for n := i%j.subtasks*j.rows + 1; n <= (i%j.subtasks+1)*j.rows; n++ {
+			switch k := lines[name(i/j.subtasks, n)]; {
+			case k == 0:
+				missing++
+				continue
+			case k > 1:
+				twice++
+			}
+			known++
+			gaps, missing = gaps+missing, 0
+		}
+	}
+	if gaps > 0 {
+		l.note(lost, "job %s: %d rows are missing before others that are there", id, gaps)
+	}
+	if twice > 0 || len(lines) > known {
+		l.note(doubled, "job %s: %d rows are there more than once, and %d that it does not have", id, twice, len(lines)-known)
+	}
+}
+
+func (l *ledger) rows(id string, j planned, lines map[string]int) {
+	missing, twice, want := 0, 0, j.all()
+	for i := range want {
+		switch n := lines[name(i/(j.subtasks*j.rows), i%(j.subtasks*j.rows)+1)]; {
 		case n == 0:
 			missing++
 		case n > 1:
@@ -245,12 +359,14 @@ func (l *ledger) rows(id string, want int, lines map[string]int) {
 func (l *ledger) summary() (text string, bad int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ends := map[string]int{}
+	ends, resumed := map[string]int{}, 0
 	for _, e := range l.jobs {
 		ends[e.end]++
+		resumed += e.leg
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "jobs=%d finished=%d failed=%d canceled=%d polls=%d", len(l.jobs), ends["FINISHED"], ends["FAILED"], ends["CANCELED"], l.polls)
+	fmt.Fprintf(&b, "jobs=%d finished=%d failed=%d canceled=%d saved=%d resumed=%d polls=%d",
+		len(l.jobs), ends["FINISHED"], ends["FAILED"], ends["CANCELED"], ends["SAVEPOINT_DONE"], resumed, l.polls)
 	count := map[string]int{}
 	for _, v := range l.found {
 		count[v.class]++

@@ -9,9 +9,9 @@ import (
 
 // Each class of violation is found, and a run without one has none.
 func TestLedgerFindsEachClass(t *testing.T) {
-	job := planned{kind: batch, subtasks: 2, rows: 2}
+	job := planned{kind: batch, pipelines: 1, subtasks: 2, rows: 2, legs: []int{2, 3}}
 	fine := map[string]int{"1": 1, "2": 1, "3": 1, "4": 1}
-	done := []view{{JobID: "7", JobStatus: "FINISHED"}}
+	done, saved := []view{{JobID: "7", JobStatus: "FINISHED"}}, []view{{JobID: "7", JobStatus: "SAVEPOINT_DONE"}}
 	live := []view{{JobID: "7", JobStatus: "RUNNING"}}
 	for name, test := range map[string]struct {
 		kind kind
@@ -68,6 +68,55 @@ func TestLedgerFindsEachClass(t *testing.T) {
 			l.ended("n1", at(), []view{{JobID: "7", JobStatus: "FAILED"}})
 			l.output("7", map[string]int{"1": 1}, nil)
 		}, doubled},
+		"rows of a checkpointed stream": {ckptStream, func(l *ledger, at func() time.Time) {
+			l.stopped("7")
+			l.ended("n1", at(), []view{{JobID: "7", JobStatus: "CANCELED"}})
+			l.output("7", map[string]int{"1": 1, "3": 1, "4": 1}, nil) // of two subtasks, which have two rows each
+		}, ""},
+		"row missing before another": {ckptStream, func(l *ledger, at func() time.Time) {
+			l.stopped("7")
+			l.ended("n1", at(), []view{{JobID: "7", JobStatus: "CANCELED"}})
+			l.output("7", map[string]int{"1": 1, "4": 1}, nil)
+		}, lost},
+		"row of a checkpoint twice": {ckptStream, func(l *ledger, at func() time.Time) {
+			l.stopped("7")
+			l.ended("n1", at(), []view{{JobID: "7", JobStatus: "CANCELED"}})
+			l.output("7", map[string]int{"1": 2}, nil)
+		}, doubled},
+		"row that a stream does not have": {ckptStream, func(l *ledger, at func() time.Time) {
+			l.stopped("7")
+			l.ended("n1", at(), []view{{JobID: "7", JobStatus: "CANCELED"}})
+			l.output("7", map[string]int{"1": 1, "5": 1}, nil)
+		}, doubled},
+		"row missing of a stream that had them all": {ckptStream, func(l *ledger, at func() time.Time) {
+			l.filled("7")
+			l.stopped("7")
+			l.ended("n1", at(), []view{{JobID: "7", JobStatus: "CANCELED"}})
+			l.output("7", map[string]int{"1": 1}, nil)
+		}, lost},
+		"started again": {savedStream, func(l *ledger, at func() time.Time) {
+			early := at()
+			l.stopped("7")
+			l.ended("n1", at(), saved)
+			l.again("7")
+			l.running("n2", at(), live)
+			l.ended("n1", at(), saved)
+			l.resumed("7")
+			l.ended("n1", early, saved)
+			l.shown("n2", at(), "7", live[0], true)
+			l.stopped("7")
+			l.ended("n2", at(), saved)
+			l.output("7", fine, nil)
+		}, ""},
+		"the end before shown after the start": {savedStream, func(l *ledger, at func() time.Time) {
+			l.stopped("7")
+			l.ended("n1", at(), saved)
+			l.again("7")
+			l.resumed("7")
+			l.ended("n1", at(), saved)
+			l.output("7", fine, nil)
+		}, wrongEnd},
+		"saved by nobody": {savedStream, func(l *ledger, at func() time.Time) { l.ended("n1", at(), saved) }, wrongEnd},
 		"rows of a streaming job may be there twice": {streaming, func(l *ledger, at func() time.Time) {
 			l.stopped("7")
 			l.ended("n1", at(), []view{{JobID: "7", JobStatus: "CANCELED"}})
@@ -99,11 +148,40 @@ func TestLedgerFindsEachClass(t *testing.T) {
 	}
 }
 
+// Rows of two pipelines are told apart, whatever is to be there of them.
+func TestLedgerTellsPipelinesApart(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind  kind
+		lines map[string]int
+		bad   int
+	}{
+		"all rows":                     {ckptBatch, map[string]int{"1": 1, "2": 1, "b1": 1, "b2": 1}, 0},
+		"one of the second missing":    {ckptBatch, map[string]int{"1": 1, "2": 1, "b1": 1}, 1},
+		"one of the first twice":       {ckptBatch, map[string]int{"1": 2, "2": 1, "b1": 1, "b2": 1}, 1},
+		"some rows":                    {ckptStream, map[string]int{"1": 1, "b1": 1, "b2": 1}, 0},
+		"a gap in the second":          {ckptStream, map[string]int{"1": 1, "2": 1, "b2": 1}, 1},
+		"a row that neither of it has": {ckptStream, map[string]int{"1": 1, "b3": 1}, 1},
+	} {
+		l := newLedger(func(*entry) []string { return nil })
+		l.accepted("7", planned{kind: test.kind, pipelines: 2, subtasks: 1, rows: 2, legs: []int{1}}, "")
+		end := "FINISHED"
+		if test.kind == ckptStream {
+			l.stopped("7")
+			end = "CANCELED"
+		}
+		l.ended("n1", time.Now(), []view{{JobID: "7", JobStatus: end}})
+		l.output("7", test.lines, nil)
+		if got := l.violations(); len(got) != test.bad {
+			t.Errorf("%s: found %v", name, got)
+		}
+	}
+}
+
 // Output that changes after the job's end means that something of it ran again.
 func TestLedgerSeesChangedOutput(t *testing.T) {
 	n := 0
 	l := newLedger(func(*entry) []string { n++; return []string{fmt.Sprint("file ", n)} })
-	l.accepted("7", planned{kind: batch, subtasks: 1, rows: 1}, "")
+	l.accepted("7", planned{kind: batch, pipelines: 1, subtasks: 1, rows: 1, legs: []int{1}}, "")
 	l.ended("n1", time.Now(), []view{{JobID: "7", JobStatus: "FINISHED"}})
 	l.output("7", map[string]int{"1": 1}, nil)
 	if got := l.violations(); len(got) != 1 || got[0].class != ranAgain {
@@ -117,21 +195,21 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 	if fmt.Sprint(a) != fmt.Sprint(b) || fmt.Sprint(a) == fmt.Sprint(c) {
 		t.Error("the plan does not follow from the seed")
 	}
-	kinds := map[string]int{}
+	seen := map[string]int{}
 	for i, j := range a.jobs {
-		kinds[string(j.kind)]++
+		seen[string(j.kind)]++
 		if i > 0 && j.at < a.jobs[i-1].at {
 			t.Error("jobs are out of order")
 		}
 	}
 	for i, f := range a.faults {
-		kinds[string(f.kind)]++
+		seen[string(f.kind)]++
 		if i > 0 && f.at < a.faults[i-1].at {
 			t.Error("faults are out of order")
 		}
 	}
-	if len(kinds) != 10 {
-		t.Errorf("kinds: %v", kinds)
+	if len(seen) != len(kinds)+7 {
+		t.Errorf("kinds: %v", seen)
 	}
 	for _, f := range newPlan(3, 0, 500, time.Minute, false).faults {
 		if f.kind == killTwo {

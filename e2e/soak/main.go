@@ -16,11 +16,13 @@ import (
 
 func main() {
 	var cfg config
-	flag.IntVar(&cfg.jobs, "jobs", 100, "jobs that are submitted")
+	flag.IntVar(&cfg.jobs, "jobs", 100, "jobs that are submitted; one more comes with each point at which a member is killed")
 	flag.IntVar(&cfg.faults, "faults", 50, "faults that happen to members")
 	flag.Uint64Var(&cfg.seed, "seed", uint64(time.Now().UnixNano()), "what everything that is random follows from")
 	minutes := flag.Float64("minutes", 5, "how long jobs and faults go on; what is under way then has three minutes to end")
 	flag.IntVar(&cfg.members, "members", 5, "members of the cluster; from 5 on two may die at once")
+	flag.IntVar(&cfg.slots, "slots", 0, "slots of each member, for which jobs wait; by default each member has as many as are asked for")
+	flag.BoolVar(&cfg.files, "files", false, "keep checkpoints in a directory, besides the grid")
 	flag.StringVar(&cfg.keep, "keep", "", "directory for logs and output, which stays; by default a temporary one that goes if all is well")
 	flag.Parse()
 	cfg.span = time.Duration(*minutes * float64(time.Minute))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +17,12 @@ import (
 const (
 	cleanupDelay = 2 * time.Second
 	pollEvery    = 200 * time.Millisecond
-	safeLimit    = time.Minute     // for the cluster to recover from one fault
-	endLimit     = 3 * time.Minute // for the last jobs, and for the last cleanups
-	patience     = time.Minute     // for one request to be taken
+	safeLimit    = time.Minute      // for the cluster to recover from one fault
+	endLimit     = 3 * time.Minute  // for the last jobs, and for the last cleanups
+	patience     = time.Minute      // for one request to be taken
+	legLimit     = 2 * time.Minute  // for one leg of a job to come to where it is to be stopped, and to end then
+	pointLimit   = 20 * time.Second // for a member to come to a point
+	maxRetained  = 3                // checkpoint.max-retained
 )
 
 // config is what a run is told.
@@ -29,6 +31,16 @@ type config struct {
 	seed                  uint64
 	span                  time.Duration
 	keep                  string
+	files                 bool // checkpoints are kept in files, too
+	slots                 int  // of each member; 0: as many as are asked for
+}
+
+// waits lengthens a limit for jobs that have to wait for slots.
+func (c config) waits(limit time.Duration) time.Duration {
+	if c.slots > 0 {
+		return 4 * limit
+	}
+	return limit
 }
 
 // run is one run of the program.
@@ -40,6 +52,9 @@ type run struct {
 	start  time.Time
 	out    *lineWriter
 	done   map[faultKind]int // of the goroutine of faults
+	missed int               // points that nobody came to; of the same
+	baits  int               // jobs that were submitted for points; of the same
+	jobs   sync.WaitGroup
 
 	checkers sync.WaitGroup
 	stop     context.CancelFunc // of the checkers
@@ -90,8 +105,9 @@ func soak(ctx context.Context, cfg config, w io.Writer) (bad int, err error) {
 		}
 	}
 	text, bad := r.ledger.summary()
-	_, _ = fmt.Fprintf(w, "soak seed=%d %s faults=%d kills=%d stops=%d rolling=%d seconds=%.0f\n", cfg.seed, text, r.total(),
-		r.done[killMember]+r.done[killMaster]+2*r.done[killTwo], r.done[stopMember]+r.done[stopMaster], r.done[rolling], time.Since(r.start).Seconds())
+	_, _ = fmt.Fprintf(w, "soak seed=%d %s faults=%d kills=%d points=%d stops=%d rolling=%d seconds=%.0f\n", cfg.seed, text, r.total(),
+		r.done[killMember]+r.done[killMaster]+2*r.done[killTwo]+r.done[killPoint], r.done[killPoint], r.done[stopMember]+r.done[stopMaster], r.done[rolling],
+		time.Since(r.start).Seconds())
 	return bad, err
 }
 
@@ -116,9 +132,16 @@ func (r *run) begin(ctx context.Context) error {
 	r.fleet = &fleet{
 		binary: binary, dir: r.dir, name: fmt.Sprint("soak-", os.Getpid()), size: r.cfg.members,
 		args: []string{"--backup-count", fmt.Sprint(backups), "--set", fmt.Sprintf("engine.state-cleanup-delay-ms=%d", cleanupDelay.Milliseconds()),
-			"--log-level", "info"},
+			"--log-level", "debug"},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}},
 		joined: r.check,
+	}
+	if r.cfg.slots > 0 {
+		r.fleet.args = append(r.fleet.args, "--set", "engine.slot-service.dynamic-slot=false", "--set", fmt.Sprintf("engine.slot-service.slot-num=%d", r.cfg.slots),
+			"--set", "engine.job-schedule-strategy=WAIT")
+	}
+	if r.cfg.files {
+		r.fleet.args = append(r.fleet.args, "--set", "engine.checkpoint.storage.type=localfile", "--set", "engine.checkpoint.storage.namespace="+r.checkpoints())
 	}
 	r.checking, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for range r.cfg.members {
@@ -145,72 +168,35 @@ func (r *run) end() {
 func (r *run) play(ctx context.Context) error {
 	p := newPlan(r.cfg.seed, r.cfg.jobs, r.cfg.faults, r.cfg.span, r.cfg.members >= 5)
 	began := time.Now()
-	var jobs sync.WaitGroup
 	for i, j := range p.jobs {
-		jobs.Go(func() { r.job(ctx, i, j, began) })
+		r.jobs.Go(func() { r.job(ctx, i, j, began) })
 	}
 	var err error
 	for _, f := range p.faults {
 		if pause(ctx, time.Until(began.Add(f.at))) != nil || time.Since(began) > 2*r.cfg.span {
 			break
 		}
-		if err = r.strike(ctx, f); err != nil {
+		if err = r.strike(ctx, f); err != nil && !errors.Is(err, errNotThere) {
 			r.ledger.violate(unanswered, "after %s: %v", f.kind, err)
 			break
 		}
-		r.done[f.kind]++
+		if err == nil {
+			r.done[f.kind]++
+		}
 	}
-	jobs.Wait()
+	r.jobs.Wait()
 	return ctx.Err()
-}
-
-// job submits one job, and stops it later if that is its lot.
-func (r *run) job(ctx context.Context, n int, j planned, began time.Time) {
-	if pause(ctx, time.Until(began.Add(j.at))) != nil {
-		return
-	}
-	dir := filepath.Join(r.dir, fmt.Sprintf("job-%03d", n))
-	rng := rand.New(rand.NewPCG(r.cfg.seed, uint64(n)))
-	key := fmt.Sprintf("soak-%d-%d", r.cfg.seed, n)
-	id := ""
-	r.persist(ctx, rng, func(m *member) bool {
-		status, body, err := r.fleet.call(ctx, m, http.MethodPost, "/submit-job", j.config(dir), "Idempotency-Key", key)
-		var v struct{ JobID string }
-		switch {
-		case err != nil || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
-			return false
-		case status != http.StatusOK || json.Unmarshal(body, &v) != nil || v.JobID == "":
-			r.ledger.violate(unanswered, "%s answers the submit of job %d with %d %s", m.name, n, status, body)
-		}
-		id = v.JobID
-		return true
-	}, fmt.Sprintf("the submit of job %d", n))
-	if id == "" {
-		return
-	}
-	r.ledger.accepted(id, j, dir)
-	if j.kind != canceled && j.kind != streaming || pause(ctx, j.stopAfter) != nil {
-		return
-	}
-	r.ledger.stopped(id)
-	r.persist(ctx, rng, func(m *member) bool {
-		status, body, err := r.fleet.call(ctx, m, http.MethodPost, "/stop-job", fmt.Sprintf(`{"jobId":%q}`, id))
-		if err == nil && status != http.StatusOK && status != http.StatusConflict && status < 500 {
-			r.ledger.violate(unanswered, "%s answers the stop of job %s with %d %s", m.name, id, status, body)
-			return true
-		}
-		return err == nil && (status == http.StatusOK || status == http.StatusConflict)
-	}, "the stop of job "+id)
 }
 
 // persist repeats a request, with one member after the other, until one has taken it.
 func (r *run) persist(ctx context.Context, rng *rand.Rand, ask func(*member) bool, what string) {
-	for end := time.Now().Add(patience); ; {
+	limit := r.cfg.waits(patience)
+	for end := time.Now().Add(limit); ; {
 		if all := r.fleet.awake(); len(all) > 0 && ask(all[rng.IntN(len(all))]) {
 			return
 		}
 		if time.Now().After(end) {
-			r.ledger.violate(unanswered, "nobody takes %s within %v", what, patience)
+			r.ledger.violate(unanswered, "nobody takes %s within %v", what, limit)
 			return
 		}
 		if pause(ctx, 100*time.Millisecond) != nil {
@@ -230,6 +216,7 @@ func (r *run) finish(ctx context.Context) {
 			return
 		}
 	}
+	r.forget(ctx)
 	left := errors.New("not asked yet")
 	for end := time.Now().Add(endLimit); left != nil && time.Now().Before(end); {
 		if left = r.leftovers(ctx); left != nil && pause(ctx, pollEvery) != nil {
@@ -246,6 +233,9 @@ func (r *run) finish(ctx context.Context) {
 	}
 	r.counts(ctx)
 }
+
+// checkpoints is where checkpoints are kept in files.
+func (r *run) checkpoints() string { return filepath.Join(r.dir, "checkpoints") }
 
 func (r *run) dirOf(id string) string {
 	r.ledger.mu.Lock()

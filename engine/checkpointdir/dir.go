@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"gridnode/engine"
 )
@@ -19,10 +20,11 @@ import (
 const (
 	dataSuffix    = ".ckpt"
 	settledSuffix = ".settled"
+	expiryFile    = "expires"
 )
 
 // Dir is an [engine.CheckpointStorage]. Each checkpoint is a file of its own, <root>/<job>/<incarnation>/<pipeline>-<id>.ckpt, which appears at
-// once and complete; beside it an empty file ends in .settled when all output of the checkpoint is visible.
+// once and complete; beside it an empty file ends in .settled when all output of the checkpoint is visible. A file "expires" says when all of the incarnation may go.
 type Dir struct{ root string }
 
 var _ engine.CheckpointStorage = Dir{}
@@ -175,12 +177,89 @@ func (d Dir) Delete(_ context.Context, r engine.CheckpointRef) error {
 			return err
 		}
 	}
-	for dir := filepath.Dir(path); dir != d.root; dir = filepath.Dir(dir) {
+	d.prune(filepath.Dir(path))
+	return nil
+}
+
+// prune removes directories that are empty.
+func (d Dir) prune(dir string) {
+	for ; dir != d.root; dir = filepath.Dir(dir) {
 		if os.Remove(dir) != nil { // not empty: others still need it
-			break
+			return
 		}
 	}
-	return nil
+}
+
+// Clean implements [engine.CheckpointStorage].
+func (d Dir) Clean(_ context.Context, jobID, incarnation string, keep []engine.CheckpointRef) error {
+	if !word.MatchString(jobID) || !word.MatchString(incarnation) {
+		return fmt.Errorf("job %q, incarnation %q: these are no ids", jobID, incarnation)
+	}
+	dir := filepath.Join(d.root, jobID, incarnation)
+	files, err := read(dir)
+	if err != nil {
+		return err
+	}
+	stays := map[string]bool{expiryFile: len(keep) > 0}
+	for _, r := range keep {
+		path := d.Where(r)
+		stays[filepath.Base(path)], stays[filepath.Base(settled(path))] = true, true
+	}
+	var errs []error
+	for _, f := range files {
+		if stays[f.Name()] {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	d.prune(dir)
+	return errors.Join(errs...)
+}
+
+// Expire implements [engine.CheckpointStorage]. An incarnation of which nothing is stored needs no end.
+func (d Dir) Expire(_ context.Context, jobID, incarnation string, at time.Time) error {
+	if !word.MatchString(jobID) || !word.MatchString(incarnation) {
+		return fmt.Errorf("job %q, incarnation %q: these are no ids", jobID, incarnation)
+	}
+	err := os.WriteFile(filepath.Join(d.root, jobID, incarnation, expiryFile), []byte(at.UTC().Format(time.RFC3339)+"\n"), 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Sweep implements [engine.CheckpointStorage]. An end that cannot be read is none.
+func (d Dir) Sweep(ctx context.Context, now time.Time) error {
+	jobs, err := read(d.root)
+	errs := []error{err}
+	for _, job := range jobs {
+		incarnations, err := read(filepath.Join(d.root, job.Name()))
+		if err != nil && !job.IsDir() {
+			continue
+		}
+		errs = append(errs, err)
+		for _, inc := range incarnations {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if dir := filepath.Join(d.root, job.Name(), inc.Name()); expired(dir, now) {
+				errs = append(errs, os.RemoveAll(dir))
+				_ = os.Remove(filepath.Dir(dir)) // unless another incarnation is there
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func expired(dir string, now time.Time) bool {
+	text, err := os.ReadFile(filepath.Join(dir, expiryFile))
+	if err != nil {
+		return false
+	}
+	at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(text)))
+	return err == nil && !at.After(now)
 }
 
 // syncDir makes the names in a directory durable, where the file system can do that.

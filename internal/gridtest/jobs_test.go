@@ -209,6 +209,7 @@ func TestJob_TwoMastersDieInsideTheCleanupDelay(t *testing.T) {
 }
 
 // TestJob_NoRetries_WorkerDies is ClusterFailureNoRestoreIT: a defined end, with a cause.
+// It is Z12 of the engine's zetaRows.
 func TestJob_NoRetries_WorkerDies(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

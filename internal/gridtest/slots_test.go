@@ -55,6 +55,7 @@ func (c *Cluster) slots() (total, free int) {
 
 // C014, in the shape in which it was reported: masters without slots, workers with a fixed number of them, each with its own. The death of the
 // master neither frees nor loses slots, and a job with a tag gets a worker as soon as one has it.
+// It is Z18 of the engine's zetaRows.
 func TestJob_MastersAndWorkersApart_SlotsAndTags(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

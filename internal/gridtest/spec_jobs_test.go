@@ -15,6 +15,7 @@ import (
 
 // TestSpecJob_CutOffMaster is T23 and T24 with real members, for each ending: the master is cut off from all others around the end of a job, another
 // takes over, and then the first one is back. The job comes to one end; no member ever shows another one, and nothing is left.
+// It is ZE of the engine's zetaRows.
 func TestSpecJob_CutOffMaster(t *testing.T) {
 	endings := []engine.JobStatus{engine.JobFinished, engine.JobFailed, engine.JobCanceled}
 	step := 60 * time.Millisecond

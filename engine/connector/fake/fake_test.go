@@ -83,6 +83,7 @@ func TestSequence_Overflow(t *testing.T) {
 	connectortest.WantPermanent(t, err, "row.num", `"id"`, "tinyint")
 }
 
+// C201: every value of a template comes, and a range of one value has that alone.
 func TestTemplatesAndRanges(t *testing.T) {
 	s := build(t, `{"row.num":3000,"string.template":["a","b","c"],"int.template":[20,"21"],"bigint.min":5,"bigint.max":5,
 		"smallint.min":-2,"smallint.max":2,"double.min":-1,"double.max":1,"bytes.length":3,
