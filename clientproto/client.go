@@ -45,6 +45,10 @@ func (c *conn) authenticate(q *call) error {
 		return c.flushed(err)
 	}
 	status := c.judge(q)
+	listed := s
+	if status != authenticated {
+		listed = &grid.State{} // who is refused learns nothing of the cluster
+	}
 	e := q.answer()
 	e.byte(byte(status))
 	e.uuid(uuidOf(string(c.s.cfg.Self)))
@@ -52,18 +56,15 @@ func (c *conn) authenticate(q *call) error {
 	e.int32(int32(len(s.Partitions)))
 	e.uuid(uuidOf(s.ClusterID))
 	e.bool(false) // no failover to another cluster
-	e.int32(-1)   // the lists of members and partitions come as events
-	e.int32(-1)
+	e.int32(int32(listed.Index))
+	e.int32(int32(listed.Index))
 	address(e, self.Address)
 	e.string(serverVersion)
 	e.null() // ports and token of thread-per-core
 	e.null()
-	for range 2 { // members, partitions: none here
-		e.open()
-		e.close()
-	}
-	e.raw(nil) // the owners of those partitions
-	e.open()   // pairs of texts
+	members(e, listed) // clients of Java have no others to begin with, from 5.5 on
+	partitions(e, listed)
+	e.open() // pairs of texts
 	e.close()
 	c.send(e.bytes())
 	if status != authenticated {
@@ -178,6 +179,12 @@ func samePrimaries(a, b *grid.State) bool {
 func membersView(s *grid.State, id uint64) []byte {
 	e := newEvent(0x000302, id, -1)
 	e.int32(int32(s.Index))
+	members(e, s)
+	return e.bytes()
+}
+
+// members writes the list of members.
+func members(e *encoder, s *grid.State) {
 	e.open()
 	for _, m := range s.Members {
 		if !shown(m) {
@@ -205,11 +212,18 @@ func membersView(s *grid.State, id uint64) []byte {
 		e.close()
 	}
 	e.close()
-	return e.bytes()
 }
 
 // partitionsView tells a client which member is primary of which partitions.
 func partitionsView(s *grid.State, id uint64) []byte {
+	e := newEvent(0x000303, id, -1)
+	e.int32(int32(s.Index))
+	partitions(e, s)
+	return e.bytes()
+}
+
+// partitions writes the partitions that have a primary, by their primaries.
+func partitions(e *encoder, s *grid.State) {
 	owned := map[grid.MemberID][]int32{}
 	var owners []grid.MemberID
 	for i := range s.Partitions {
@@ -222,8 +236,6 @@ func partitionsView(s *grid.State, id uint64) []byte {
 		}
 		owned[m] = append(owned[m], int32(i))
 	}
-	e := newEvent(0x000303, id, -1)
-	e.int32(int32(s.Index))
 	e.open()
 	for _, m := range owners {
 		e.begin(0)
@@ -236,7 +248,6 @@ func partitionsView(s *grid.State, id uint64) []byte {
 	for _, m := range owners {
 		e.uuid(uuidOf(string(m)))
 	}
-	return e.bytes()
 }
 
 func createProxy(_ context.Context, q *call) ([]byte, error) {

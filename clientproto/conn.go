@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,7 @@ func (c *conn) serve(ctx context.Context) {
 }
 
 func (c *conn) read(ctx context.Context, wg *sync.WaitGroup) error {
-	in := bufio.NewReaderSize(c.raw, readAtOnce)
+	in := bufio.NewReaderSize(c.raw, beforeAuth) // who is not known yet gets no large buffer
 	_ = c.raw.SetReadDeadline(time.Now().Add(authTimeout))
 	for {
 		limit := maxMessage
@@ -83,6 +84,7 @@ func (c *conn) read(ctx context.Context, wg *sync.WaitGroup) error {
 			if err := c.authenticate(q); err != nil {
 				return err
 			}
+			in = bufio.NewReaderSize(in, readAtOnce)
 			continue
 		}
 		select {
@@ -166,11 +168,22 @@ func (q *call) run(ctx context.Context) {
 		q.c.send(failure(q.m.correlation(), fail(codeUnsupported, "%s is not supported", q.spec.name)))
 		return
 	}
-	b, err := h(ctx, q)
+	b, err := q.handle(ctx, h)
 	if err != nil {
 		b = failure(q.m.correlation(), err)
 	}
 	q.c.send(b)
+}
+
+// handle runs the handler. What is wrong with one request costs neither the connection nor the member; whether it ran is not known then.
+func (q *call) handle(ctx context.Context, h handler) (b []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			q.c.s.log.Error("request panicked", "request", q.spec.name, "client", q.c.name, "panic", p, "stack", string(debug.Stack()))
+			b, err = nil, fail(codeIndeterminateState, "%s: internal error: %v", q.spec.name, p)
+		}
+	}()
+	return h(ctx, q)
 }
 
 // answer begins the answer.

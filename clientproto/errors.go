@@ -65,6 +65,8 @@ func codeOf(err error) errorCode {
 		return e.code
 	}
 	switch {
+	case grid.KindOf(err) == grid.Indeterminate:
+		return codeIndeterminateState // whatever else it says: a client may try again by itself what has one of the codes below
 	case errors.Is(err, errTooLarge), errors.Is(err, grid.ErrTooLarge):
 		return codeMaxMessageSize
 	case errors.Is(err, errMalformed), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, grid.ErrBadMessage):
@@ -78,11 +80,8 @@ func codeOf(err error) errorCode {
 	case errors.Is(err, grid.ErrMemory):
 		return codeReachedMaxSize
 	}
-	switch grid.KindOf(err) {
-	case grid.Retryable:
+	if grid.KindOf(err) == grid.Retryable {
 		return codeRetryable
-	case grid.Indeterminate:
-		return codeIndeterminateState
 	}
 	return codeRuntime
 }

@@ -2,7 +2,9 @@ package clientproto
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -128,6 +130,7 @@ func TestErrors_KeepTheirKind(t *testing.T) {
 		grid.ErrNotReady: codeRetryable, grid.ErrNoQuorum: codeRetryable, grid.ErrBusy: codeRetryable, grid.ErrNoLease: codeRetryable,
 		grid.ErrIndeterminate: codeIndeterminateState, grid.ErrNotOwner: codeIllegalMonitor, grid.ErrBadRequest: codeIllegalArgument,
 		grid.ErrTooLarge: codeMaxMessageSize, grid.ErrMemory: codeReachedMaxSize, grid.ErrInternal: codeRuntime,
+		fmt.Errorf("%w: %w", grid.ErrIndeterminate, grid.ErrClosed): codeIndeterminateState, context.Canceled: codeIndeterminateState,
 	} {
 		if got := codeOf(err); got != want {
 			t.Errorf("%v: code %d, want %d", err, got, want)

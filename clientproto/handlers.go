@@ -30,7 +30,7 @@ var handlers = map[uint32]handler{
 	0x010900: write(doDelete, withApplied),
 	0x010a00: empty, // nothing is ever written behind
 	0x010b00: within(doRemove, func(res imap.WriteResult) bool { return res.Applied }),
-	0x010c00: within(doPut, func(imap.WriteResult) bool { return true }),
+	0x010c00: within(doTryPut, func(imap.WriteResult) bool { return true }),
 	0x010d00: write(doSet, withNothing),
 	0x010e00: write(doPutIfAbsent, withOld),
 	0x010f00: write(doSet, withNothing),

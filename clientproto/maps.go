@@ -14,6 +14,9 @@ import (
 // reserved is how the names of the job engine's own maps begin. Clients may look at them.
 const reserved = "engine_"
 
+// tryAtMost is how long a write with a time-out of its own waits at most: so that its answer comes within the request's budget.
+const tryAtMost = requestBudget - 10*time.Second
+
 // never stands for no end in times that clients read.
 const never = math.MaxInt64
 
@@ -26,8 +29,11 @@ func budget(ctx context.Context) (context.Context, context.CancelFunc) {
 func (q *call) imap() *imap.Map {
 	owner := imap.Owner{Session: q.c.client.String()}
 	for i, f := range q.spec.fields {
-		if f.name == "threadId" {
+		switch f.name {
+		case "threadId":
 			owner.Thread, _ = q.args[i].(int64)
+		case "referenceId":
+			owner.Call, _ = q.args[i].(int64)
 		}
 	}
 	return q.c.s.cfg.Maps.Map(q.text("name")).As(owner)
@@ -149,6 +155,11 @@ func doPut(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) 
 	return m.Put(ctx, q.key(), q.data("value").Data, q.life("ttl"))
 }
 
+// doTryPut puts with the map's own time to live: the request has none.
+func doTryPut(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+	return m.Put(ctx, q.key(), q.data("value").Data, 0)
+}
+
 func doSet(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
 	return m.Set(ctx, q.key(), q.data("value").Data, q.life("ttl"))
 }
@@ -201,16 +212,11 @@ func within(do func(context.Context, *call, *imap.Map) (imap.WriteResult, error)
 		if err := q.writable(); err != nil {
 			return nil, err
 		}
-		m := q.imap()
-		_, ok, err := m.TryLock(ctx, q.key(), min(q.wait("timeout"), requestBudget), 0)
-		if err != nil || !ok {
-			return q.yes(false, err)
-		}
 		ctx, cancel := budget(ctx)
 		defer cancel()
-		res, err := do(ctx, q, m)
-		if unlockErr := m.Unlock(context.WithoutCancel(ctx), q.key()); err == nil && !errors.Is(unlockErr, grid.ErrNotOwner) {
-			err = unlockErr
+		res, err := do(ctx, q, q.imap().Waiting(min(q.wait("timeout"), tryAtMost)))
+		if errors.Is(err, grid.ErrBusy) {
+			return q.yes(false, nil)
 		}
 		return q.yes(err == nil && yes(res), err)
 	}

@@ -3,6 +3,8 @@ package imap
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"strconv"
 	"unicode/utf8"
 
 	"gridnode/grid"
@@ -108,6 +110,52 @@ func defaultMedia(typ int32) string {
 		return "application/json"
 	}
 	return "application/octet-stream"
+}
+
+// Literal returns a number or truth value as JSON; ok is false for data of another type. A number that JSON has not becomes a string: "NaN".
+func (d Data) Literal() (text []byte, ok bool) {
+	p := d.Payload()
+	if n := literalSize[d.Type()]; n == 0 || len(p) != n {
+		return nil, false
+	}
+	var bits uint64
+	for _, b := range p {
+		bits = bits<<8 | uint64(b)
+	}
+	switch d.Type() {
+	case TypeByte:
+		return strconv.AppendInt(nil, int64(int8(bits)), 10), true
+	case TypeBool:
+		return strconv.AppendBool(nil, bits != 0), true
+	case TypeShort:
+		return strconv.AppendInt(nil, int64(int16(bits)), 10), true
+	case TypeInt:
+		return strconv.AppendInt(nil, int64(int32(bits)), 10), true
+	case TypeLong:
+		return strconv.AppendInt(nil, int64(bits), 10), true
+	case TypeFloat:
+		return float(float64(math.Float32frombits(uint32(bits))), 32), true
+	}
+	return float(math.Float64frombits(bits), 64), true
+}
+
+// literalSize are the payloads' sizes of what Literal shows.
+var literalSize = map[int32]int{TypeByte: 1, TypeBool: 1, TypeShort: 2, TypeInt: 4, TypeLong: 8, TypeFloat: 4, TypeDouble: 8}
+
+func float(f float64, bits int) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return strconv.AppendQuote(nil, strconv.FormatFloat(f, 'g', -1, bits))
+	}
+	return strconv.AppendFloat(nil, f, 'g', -1, bits)
+}
+
+// Foreign reports whether the data is of a type whose payload only those read who wrote it, a class of a client say.
+func (d Data) Foreign() bool {
+	switch d.Type() {
+	case TypeString, TypeJSON, TypeBytes, TypeMedia:
+		return false
+	}
+	return literalSize[d.Type()] == 0
 }
 
 // Show returns a key as text for people: the string itself, or type and hexadecimal payload.

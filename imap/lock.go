@@ -2,6 +2,7 @@ package imap
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gridnode/grid"
@@ -9,6 +10,8 @@ import (
 
 const (
 	maxLocks = 1 << 16 // held in one partition
+	// maxFreed is how many releases of a partition are remembered, so that one that is sent again is not refused.
+	maxFreed = 64
 	// lockLook is how often leases and sessions are looked at.
 	lockLook = 100 * time.Millisecond
 	// sessionGrace is how long a client's locks are kept when the member is gone through which it spoke, for it to come through another.
@@ -35,12 +38,20 @@ const (
 	lockAsk    // tell who has it
 	lockMove   // the session speaks through another member now: all its locks in the partition
 	lockEndAll // the session has ended: all its locks in the partition
+	lockUndo   // release, if the attempt was the last one to take it
 )
 
 // lockOp is the part of an operation that is about a lock.
 type lockOp struct {
 	Do    lockDo
 	Lease time.Duration // lockTake: it ends by itself then; 0: it does not
+	Call  call          // of lockTake, lockRelease and lockUndo
+}
+
+// call names a call of a client on a lock. Sent again, it counts once.
+type call struct {
+	Ref     int64  // grows with each call of the client's thread; 0: the call is not sent again
+	Attempt uint64 // to take the lock: each sending has its own, so that giving one up does not undo another
 }
 
 // lockReply answers lockTake, lockRelease, lockForce and lockAsk.
@@ -59,6 +70,7 @@ type lockState struct {
 	Count int
 	Token uint64
 	Lease time.Duration // what is left; 0: no end
+	Call  call          // the last one that changed it
 }
 
 // lock is a lock that is held.
@@ -66,6 +78,7 @@ type lock struct {
 	who    who
 	count  int
 	token  uint64
+	call   call
 	until  moment // 0: no end
 	orphan moment // primary: since when the member is gone through which its client spoke; 0: it is not
 }
@@ -128,17 +141,19 @@ func (x *execution) lock(o op) (any, error) {
 	l := x.s.holder(k.Map, string(k.Key), x.now)
 	switch o.Lock.Do {
 	case lockTake:
-		return x.take(k, l, o.Lock.Lease)
+		return x.take(k, l, o.Lock)
 	case lockRelease:
-		if l == nil || !x.who.same(l) {
-			return nil, fmt.Errorf("%w: map %s, key %s", grid.ErrNotOwner, k.Map, Data(k.Key).Show())
+		return x.give(k, l, o.Lock.Call)
+	case lockUndo:
+		if l == nil || !x.who.same(l) || l.call.Attempt != o.Lock.Call.Attempt {
+			return lockReply{}, nil
 		}
-		return x.release(k, l, l.count-1), nil
+		return x.release(k, l, l.count-1, call{Ref: max(l.call.Ref-1, 0)}), nil // the call may be sent again, and counts then
 	case lockForce:
 		if l == nil {
 			return lockReply{}, nil
 		}
-		return x.release(k, l, 0), nil
+		return x.release(k, l, 0, call{}), nil
 	case lockAsk:
 		if l == nil {
 			return lockReply{}, nil
@@ -150,28 +165,63 @@ func (x *execution) lock(o op) (any, error) {
 	return nil, fmt.Errorf("%w: lock operation %d", grid.ErrBadMessage, o.Lock.Do)
 }
 
-func (x *execution) take(k ref, l *lock, lease time.Duration) (any, error) {
+func (x *execution) take(k ref, l *lock, o *lockOp) (any, error) {
 	if System(k.Map) {
 		return nil, fmt.Errorf("%w: the entries of %s belong to the job engine and cannot be locked", grid.ErrRefused, k.Map)
 	}
-	st := lockState{Map: k.Map, Key: k.Key, Who: x.who, Count: 1, Token: x.version, Lease: lease}
+	st := lockState{Map: k.Map, Key: k.Key, Who: x.who, Count: 1, Token: x.version, Lease: o.Lease, Call: o.Call}
 	switch {
 	case l == nil:
 		if x.s.held >= maxLocks {
 			return nil, fmt.Errorf("%w: %d locks are held in the partition", grid.ErrOverloaded, x.s.held)
 		}
 	case x.who.same(l):
+		late := o.Call.Ref != 0 && o.Call.Ref < l.call.Ref // its thread has made other calls since
+		if late {
+			return lockReply{Who: l.who, Count: l.count, Token: l.token, Left: l.left(x.now)}, nil
+		}
 		st.Count, st.Token = l.count+1, l.token
+		if o.Call.Ref != 0 && o.Call.Ref == l.call.Ref {
+			st.Count = l.count
+		}
+		st.Call.Ref = max(o.Call.Ref, l.call.Ref)
 	default:
 		x.wait = lockName(k.Map, string(k.Key))
 		return nil, nil
 	}
 	x.changes = append(x.changes, change{Map: k.Map, Kind: changeLock, Lock: &st})
-	return lockReply{Who: st.Who, Count: st.Count, Token: st.Token, Left: lease}, nil
+	return lockReply{Who: st.Who, Count: st.Count, Token: st.Token, Left: o.Lease}, nil
 }
 
-func (x *execution) release(k ref, l *lock, count int) lockReply {
-	st := lockState{Map: k.Map, Key: k.Key, Who: l.who, Count: count, Token: l.token, Lease: l.left(x.now)}
+// give releases the lock once.
+func (x *execution) give(k ref, l *lock, by call) (any, error) {
+	switch {
+	case by.Ref != 0 && (l == nil || !x.who.same(l)) && slices.Contains(x.s.freed, release{k.Map, string(k.Key), x.who.Session, x.who.Thread, by.Ref}):
+		return lockReply{}, nil
+	case l == nil || !x.who.same(l):
+		return nil, fmt.Errorf("%w: map %s, key %s", grid.ErrNotOwner, k.Map, Data(k.Key).Show())
+	case by.Ref != 0 && by.Ref <= l.call.Ref: // sent again, or late
+		return lockReply{Who: l.who, Count: l.count, Token: l.token}, nil
+	}
+	return x.release(k, l, l.count-1, call{Ref: max(by.Ref, l.call.Ref)}), nil
+}
+
+// release is a call that freed a lock.
+type release struct {
+	m, key, session string
+	thread, ref     int64
+}
+
+// remember keeps a release in the place of the oldest.
+func (s *Store) remember(r release) {
+	if len(s.freed) == maxFreed {
+		s.freed = slices.Delete(s.freed, 0, 1)
+	}
+	s.freed = append(s.freed, r)
+}
+
+func (x *execution) release(k ref, l *lock, count int, by call) lockReply {
+	st := lockState{Map: k.Map, Key: k.Key, Who: l.who, Count: count, Token: l.token, Lease: l.left(x.now), Call: by}
 	x.changes = append(x.changes, change{Map: k.Map, Kind: changeLock, Lock: &st})
 	return lockReply{Who: l.who, Count: count, Token: l.token}
 }
@@ -186,10 +236,10 @@ func (x *execution) session(do lockDo) int {
 		n++
 		k := ref{Map: name, Key: []byte(key)}
 		if do == lockEndAll {
-			x.release(k, l, 0)
+			x.release(k, l, 0, call{})
 			return n < expireBatch
 		}
-		x.release(k, l, l.count)
+		x.release(k, l, l.count, l.call)
 		x.changes[len(x.changes)-1].Lock.Who.Via = x.who.Via
 		return n < expireBatch
 	})
@@ -243,6 +293,9 @@ func (s *Store) setLock(st *lockState, now moment) {
 	key := string(st.Key)
 	if st.Count == 0 {
 		s.free(st.Map, key)
+		if st.Call.Ref != 0 {
+			s.remember(release{st.Map, key, st.Who.Session, st.Who.Thread, st.Call.Ref})
+		}
 		return
 	}
 	m := s.locks[st.Map]
@@ -256,7 +309,7 @@ func (s *Store) setLock(st *lockState, now moment) {
 	if m[key] == nil {
 		s.held++
 	}
-	l := &lock{who: st.Who, count: st.Count, token: st.Token}
+	l := &lock{who: st.Who, count: st.Count, token: st.Token, call: st.Call}
 	if st.Lease > 0 {
 		l.until = max(now.add(st.Lease), 1)
 	}

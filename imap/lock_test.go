@@ -46,6 +46,16 @@ func (b *bench) unlock(key string, by who) error {
 	return err
 }
 
+// send is one sending of a numbered call on the key k.
+func (b *bench) send(do lockDo, by who, ref int64, attempt uint64) (lockReply, error) {
+	b.t.Helper()
+	raw, _, err := b.try(op{Kind: opLock, Key: String("k"), Lock: &lockOp{Do: do, Call: call{Ref: ref, Attempt: attempt}}}, by)
+	if err != nil || raw == nil {
+		return lockReply{}, err
+	}
+	return as[lockReply](b.t, raw), nil
+}
+
 func (b *bench) isLocked(key string) bool { return b.s.locked("m", string(String(key)), b.s.at(b.now)) }
 
 var (

@@ -71,6 +71,7 @@ type Map struct {
 	name  string
 	owner Owner
 	fence uint64
+	wait  *time.Duration // see Waiting; nil: as long as the context has
 }
 
 // Name returns the map's name.
@@ -97,6 +98,15 @@ func (g *Grid) call(ctx context.Context, k Key, o op, readOnly bool) ([]byte, er
 		return nil, grid.ErrNotJoined
 	}
 	return g.ask(ctx, p, o, readOnly)
+}
+
+// callWithin is call for a write that waits for a lock for so long.
+func (g *Grid) callWithin(ctx context.Context, k Key, o op, wait time.Duration) ([]byte, error) {
+	p, ok := g.Partition(k)
+	if !ok {
+		return nil, grid.ErrNotJoined
+	}
+	return g.inv.Write(ctx, p, encode(o), wait)
 }
 
 func (g *Grid) ask(ctx context.Context, p grid.PartitionID, o op, readOnly bool) ([]byte, error) {
@@ -164,7 +174,7 @@ func (m *Map) write(ctx context.Context, k Key, w write) (WriteResult, error) {
 	}
 	o := m.op(opWrite)
 	o.Key, o.Write = k.Data, &w
-	b, err := m.g.call(ctx, k, o, false)
+	b, err := m.g.callWithin(ctx, k, o, m.patience(ctx))
 	if err != nil {
 		return WriteResult{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"gridnode/grid"
@@ -33,6 +34,9 @@ func patience(ctx context.Context) time.Duration {
 type Owner struct {
 	Session string // empty: the member through which the map is used
 	Thread  int64
+	// Call is the number of a Lock, TryLock or Unlock that may be made again with the same number if its outcome is not known. It counts once
+	// then. The numbers of a thread grow, and it makes one call after the other. 0: no number.
+	Call int64
 }
 
 // As returns the map as an owner uses it: its writes pass the locks of that owner.
@@ -48,6 +52,21 @@ func (m *Map) Fenced(token uint64) *Map {
 	n := *m
 	n.fence = token
 	return &n
+}
+
+// Waiting returns the map for writes of one entry that wait for a lock of somebody else for at most d, which may be 0. Then they end with
+// [grid.ErrBusy], and have done nothing.
+func (m *Map) Waiting(d time.Duration) *Map {
+	n := *m
+	n.wait = &d
+	return &n
+}
+
+func (m *Map) patience(ctx context.Context) time.Duration {
+	if m.wait != nil {
+		return *m.wait
+	}
+	return patience(ctx)
 }
 
 func (m *Map) who() who {
@@ -85,7 +104,7 @@ func (m *Map) lockOp(ctx context.Context, k Key, l lockOp, wait time.Duration) (
 		return LockInfo{}, err
 	}
 	r, err := decode[lockReply](b)
-	return LockInfo{Owner: Owner{r.Who.Session, r.Who.Thread}, Count: r.Count, Token: r.Token, Left: r.Left}, err
+	return LockInfo{Owner: Owner{Session: r.Who.Session, Thread: r.Who.Thread}, Count: r.Count, Token: r.Token, Left: r.Left}, err
 }
 
 // Lock takes the lock of a key, which need not have an entry, and waits for it until ctx ends. It is re-entrant: it has to be unlocked as
@@ -130,11 +149,12 @@ func (m *Map) tryLock(ctx context.Context, k Key, wait, lease time.Duration) (Lo
 	}
 	sure, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait+lockBudget)
 	defer cancel()
-	info, err := m.lockOp(sure, k, lockOp{Do: lockTake, Lease: lease}, wait)
+	take := lockOp{Do: lockTake, Lease: lease, Call: call{Ref: m.owner.Call, Attempt: rand.Uint64()}}
+	info, err := m.lockOp(sure, k, take, wait)
 	if err != nil || ctx.Err() == nil {
 		return info, err
 	}
-	if _, err := m.lockOp(sure, k, lockOp{Do: lockRelease}, 0); err != nil && !errors.Is(err, grid.ErrNotOwner) {
+	if _, err := m.lockOp(sure, k, lockOp{Do: lockUndo, Call: take.Call}, 0); err != nil && !errors.Is(err, grid.ErrNotOwner) {
 		return LockInfo{}, fmt.Errorf("%w: the lock was taken too late, and giving it back failed: %v", grid.ErrIndeterminate, err)
 	}
 	return LockInfo{}, fmt.Errorf("%w: %v", grid.ErrBusy, context.Cause(ctx))
@@ -142,7 +162,7 @@ func (m *Map) tryLock(ctx context.Context, k Key, wait, lease time.Duration) (Lo
 
 // Unlock gives the lock of a key back, once. Who does not hold it gets [grid.ErrNotOwner].
 func (m *Map) Unlock(ctx context.Context, k Key) error {
-	_, err := m.lockOp(ctx, k, lockOp{Do: lockRelease}, 0)
+	_, err := m.lockOp(ctx, k, lockOp{Do: lockRelease, Call: call{Ref: m.owner.Call}}, 0)
 	return err
 }
 

@@ -28,6 +28,7 @@ type piece struct {
 // when they were captured.
 type captured struct {
 	entries []capturedEntry
+	freed   []lockState // before all locks: Restore needs them so
 	locks   []capturedLock
 }
 
@@ -61,9 +62,14 @@ func (s *Store) Snapshot(size int, at time.Time) (pieces int, piece func(i int, 
 			grow(len(name) + len(key) + len(r.value) + 48)
 		}
 	}
+	for _, r := range s.freed {
+		c.freed = append(c.freed, lockState{Map: r.m, Key: []byte(r.key), Who: who{Session: r.session, Thread: r.thread}, Call: call{Ref: r.ref}})
+		grow(len(r.m) + len(r.key) + len(r.session) + 48)
+	}
 	s.eachLock(func(name, key string, l *lock) bool {
 		if !l.over(now) { // else what is left of its lease would be something again
-			c.locks = append(c.locks, capturedLock{lockState{Map: name, Key: []byte(key), Who: l.who, Count: l.count, Token: l.token}, *l})
+			state := lockState{Map: name, Key: []byte(key), Who: l.who, Count: l.count, Token: l.token, Call: l.call}
+			c.locks = append(c.locks, capturedLock{state, *l})
 			grow(len(name) + len(key) + len(l.who.Session) + 64)
 		}
 		return true
@@ -75,7 +81,7 @@ func (s *Store) Snapshot(size int, at time.Time) (pieces int, piece func(i int, 
 }
 
 func (c *captured) encode(now moment) []byte {
-	p := piece{Entries: make([]copied, 0, len(c.entries)), Locks: make([]lockState, 0, len(c.locks))}
+	p := piece{Entries: make([]copied, 0, len(c.entries)), Locks: append(make([]lockState, 0, len(c.freed)+len(c.locks)), c.freed...)}
 	for _, e := range c.entries {
 		p.Entries = append(p.Entries, e.rec.copied(e.name, e.key, now))
 	}
@@ -116,7 +122,7 @@ func (s *Store) Restore(raw []byte, at time.Time) error {
 		s.put(c.Map, key, r)
 	}
 	for i := range p.Locks {
-		s.setLock(&p.Locks[i], now)
+		s.setLock(&p.Locks[i], now) // releases come first
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ type Store struct {
 	base    time.Time                   // of moments
 	locks   map[string]map[string]*lock // that are held, by map and key
 	held    int                         // locks
+	freed   []release                   // locks that were freed lately by calls that may be sent again
 	woken   []string                    // by the effect that is being applied
 
 	// Of the primary only. All of it may be lost.

@@ -1,7 +1,9 @@
 package imap
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -318,6 +320,33 @@ func TestData(t *testing.T) {
 	for _, bad := range []Data{nil, {1}, String("abc")[:6], Media("text/html", nil)[:8]} {
 		if _, _, err := bad.Text(); err == nil && bad.Type() != 0 {
 			t.Errorf("%x: no error", bad)
+		}
+	}
+}
+
+// What clients wrote as numbers reads as JSON, in all of their types and up to the ends of their ranges.
+func TestData_Literal(t *testing.T) {
+	for want, v := range map[string]any{
+		"true": true, "false": false, "-128": int8(-128), "-32768": int16(-32768), "-2147483648": int32(math.MinInt32),
+		"-9223372036854775808": int64(math.MinInt64), "9007199254740993": int64(9007199254740993), "0.1": float32(0.1), "0.25": 0.25,
+		"1e+300": 1e300, `"NaN"`: math.NaN(), `"-Inf"`: math.Inf(-1),
+	} {
+		d, err := EncodeValue(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := d.Literal(); !ok || string(got) != want || !json.Valid(got) || d.Foreign() {
+			t.Errorf("%v reads as %s, %v", v, got, ok)
+		}
+	}
+	for _, d := range []Data{nil, String("1"), JSON([]byte("1")), Bytes([]byte{1}), newData(TypeInt, 4), append(newData(TypeBool, 2), 1, 1)} {
+		if got, ok := d.Literal(); ok {
+			t.Errorf("%x reads as the literal %s", d, got)
+		}
+	}
+	for typ, foreign := range map[int32]bool{TypeString: false, TypeInt: false, TypeMedia: false, TypeRaw: true, -29: true, 7: true} {
+		if got := newData(typ, 0).Foreign(); got != foreign {
+			t.Errorf("type %d foreign: %v", typ, got)
 		}
 	}
 }

@@ -101,6 +101,9 @@ type Config struct {
 	Maps             imap.Configs // maps: what maps are told, by name or pattern
 	MapMemoryLimitMB int          // map-memory-limit-mb: what entries may take on this member, backups included; 0: no bound
 
+	// ClientUsers, from client-users-file, are the passwords of those who may connect as clients, by user. Nil: whoever knows the cluster's name.
+	ClientUsers map[string]Password
+
 	// Processors are the entry processors of the program that the member is part of, by name. All members need the same.
 	Processors map[string]imap.Processor
 
@@ -182,7 +185,7 @@ func (e *ConfigError) Error() string { return e.Key + ": " + e.Reason }
 
 // Validate returns a [ConfigError] for each setting that is wrong, joined, or nil. It changes nothing and asks nobody.
 func (c Config) Validate() error {
-	return errors.Join(slices.Concat(c.identity(), c.addresses(), c.cluster(), c.timings(), c.Engine.validate())...)
+	return errors.Join(slices.Concat(c.identity(), c.addresses(), c.cluster(), c.users(), c.timings(), c.Engine.validate())...)
 }
 
 const (

@@ -101,6 +101,7 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 	l.clients = clientproto.New(clientproto.Config{
 		Self: self, ClusterName: n.cfg.ClusterName, View: l.cluster, Maps: l.maps, Listener: l.transport.ClientListener(),
 		Peers:  clientPeers{l},
+		Login:  login(n.cfg.ClientUsers),
 		Logger: l.component("clients"),
 	})
 	l.http, err = rest.New(rest.Config{

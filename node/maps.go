@@ -36,9 +36,19 @@ func bodyData(v rest.Value) imap.Data {
 	return imap.Media(v.ContentType, v.Body)
 }
 
+// restValue shows what clients of the grid wrote as well: numbers and truth values as JSON, what only they can read with its type id.
 func restValue(e imap.Entry) (rest.Value, error) {
-	body, typ, err := e.Value.Text()
-	return rest.Value{Body: body, ContentType: typ, Version: e.Version, TTL: e.TTL}, err
+	v := rest.Value{Version: e.Version, TTL: e.TTL}
+	if text, ok := e.Value.Literal(); ok {
+		v.Body, v.ContentType = text, "application/json"
+		return v, nil
+	}
+	if e.Value.Foreign() {
+		v.Type = e.Value.Type()
+	}
+	var err error
+	v.Body, v.ContentType, err = e.Value.Text()
+	return v, err
 }
 
 func (m restMaps) Get(ctx context.Context, mapName, key string) (rest.Value, error) {

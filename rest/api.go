@@ -61,6 +61,7 @@ type Value struct {
 	ContentType string
 	Version     uint64        // unique to each write of the entry; ignored by Put
 	TTL         time.Duration // what is left to live; 0 is for ever. To Put: the time to live, 0 is the map's default
+	Type        int32         // the id of Hazelcast's serialization, if Body is of a type that only the client knows that wrote it; else 0
 }
 
 // PutOptions are the conditions of a put. At most one is set.

@@ -101,13 +101,17 @@ type entryShape struct {
 	ContentType string          `json:"contentType"`
 	Version     string          `json:"version"`
 	TTLMillis   int64           `json:"ttlMs,omitempty"`
+	Type        int32           `json:"type,omitempty"`
 }
 
 func entryShapeOf(e Entry) entryShape {
 	shape := entryShape{
 		Key: e.Key, ContentType: e.Value.ContentType, Version: strconv.FormatUint(e.Value.Version, 10), TTLMillis: e.Value.TTL.Milliseconds(),
+		Type: e.Value.Type,
 	}
 	switch {
+	case e.Value.Type != 0:
+		shape.Base64 = e.Value.Body
 	case isJSON(e.Value.ContentType) && json.Valid(e.Value.Body):
 		shape.JSON = e.Value.Body
 	case utf8.Valid(e.Value.Body):
@@ -196,6 +200,9 @@ func (s *Server) getEntry(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", "no-cache")
 	if v.TTL > 0 {
 		h.Set("Gridnode-Ttl-Ms", strconv.FormatInt(max(v.TTL.Milliseconds(), 1), 10))
+	}
+	if v.Type != 0 {
+		h.Set("Gridnode-Type", strconv.Itoa(int(v.Type)))
 	}
 	if none := r.Header.Get("If-None-Match"); none == "*" || slices.Contains(strings.Split(strings.ReplaceAll(none, " ", ""), ","), etag(v.Version)) {
 		w.WriteHeader(http.StatusNotModified)

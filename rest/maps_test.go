@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -71,6 +72,15 @@ func TestEntry_PutAnswer(t *testing.T) {
 	golden(t, "entries-all", f.do("GET", "/api/v1/maps/m/entries", ""))
 	golden(t, "maps", f.do("GET", "/api/v1/maps", ""))
 	golden(t, "size", f.do("GET", "/api/v1/maps/m/size", ""))
+}
+
+// What only a client can read that wrote it comes with its type id, and is not taken for text.
+func TestEntry_OfAForeignType(t *testing.T) {
+	e := Entry{Key: "k", Value: Value{Body: []byte("text?"), ContentType: binaryType, Type: -29, Version: 1}}
+	got, err := json.Marshal(entryShapeOf(e))
+	if want := `{"key":"k","base64":"dGV4dD8=","contentType":"application/octet-stream","version":"1","type":-29}`; err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
 }
 
 func TestEntry_BadRequests(t *testing.T) {

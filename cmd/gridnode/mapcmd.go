@@ -64,6 +64,8 @@ func entryOf(mapName, key string, rep reply) mapEntry {
 	e := mapEntry{Map: mapName, Key: key, ContentType: rep.header.Get("Content-Type"), Version: strings.Trim(rep.header.Get("Etag"), `"`)}
 	media, _, _ := mime.ParseMediaType(e.ContentType) // an odd type is not JSON
 	switch {
+	case rep.header.Get("Gridnode-Type") != "":
+		e.Base64 = rep.body
 	case (media == "application/json" || strings.HasSuffix(media, "+json")) && json.Valid(rep.body):
 		e.JSON = rep.body
 	case utf8.Valid(rep.body):

@@ -62,6 +62,10 @@ func TestPrecedence_FlagSetEnvironmentFileDefault(t *testing.T) {
 
 // Every key can be given in all ways, and arrives.
 func TestEveryKey_Arrives(t *testing.T) {
+	usersFile := writeFile(t, "ann:secret")
+	if err := os.Chmod(usersFile, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	values := map[string]string{
 		"name": "n7", "cluster": "g1", "bind": "127.0.0.1:6000", "advertise": "127.0.0.1:6001", "http": "127.0.0.1:9000",
 		"http-advertise": "http://box:1", "join": "127.0.0.1:6002,[::1]", "expect": "3", "partition-count": "17", "backup-count": "2",
@@ -69,6 +73,7 @@ func TestEveryKey_Arrives(t *testing.T) {
 		"heartbeat-interval": "100ms", "lease": "2s", "session-timeout": "9s", "loss-patience": "12s", "insecure": "true", "log-format": "json", "log-level": "warn",
 		"engine.state-cleanup-delay-ms": "5000", "engine.history-job-expire-minutes": "2", "engine.history-max": "9",
 		"maps": "orders:ttl=30s;max-idle=5s,cache*:eviction=lru;max-size=9;max-size-policy=per_partition", "map-memory-limit-mb": "64",
+		"client-users-file":                usersFile,
 		"engine.slot-service.dynamic-slot": "false", "engine.slot-service.slot-num": "8", "engine.job-schedule-strategy": "wait",
 		"engine.checkpoint.interval": "7000", "engine.checkpoint.timeout": "8000", "engine.checkpoint.storage.type": "localfile",
 		"engine.checkpoint.storage.namespace": "/x", "engine.checkpoint.storage.max-retained": "5",
@@ -84,6 +89,7 @@ func TestEveryKey_Arrives(t *testing.T) {
 		"orders": {TTL: 30 * time.Second, MaxIdle: 5 * time.Second},
 		"cache*": {Eviction: "LRU", MaxSize: 9, MaxSizePolicy: "PER_PARTITION"},
 	}, 64
+	want.ClientUsers = map[string]node.Password{"ann": "secret"}
 	want.Insecure, want.logJSON, want.logLevel = true, true, 4
 	want.Engine = node.EngineConfig{StateCleanupDelay: 5 * time.Second, HistoryJobExpire: 2 * time.Minute, HistoryMax: 9, SlotNum: 8, JobScheduleStrategy: node.ScheduleWait,
 		CheckpointInterval: 7 * time.Second, CheckpointTimeout: 8 * time.Second, CheckpointStorage: node.StorageLocalFile, CheckpointNamespace: "/x", CheckpointRetained: 5}

@@ -75,15 +75,6 @@ func goClientSource(t *testing.T) string {
 	return dir
 }
 
-func buildMember(t *testing.T) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "gridnode")
-	if out, err := exec.Command("go", "build", "-o", file, "gridnode/cmd/gridnode").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return file
-}
-
 // TestGoClient runs the Go client's own tests against members that the stand-in for the remote controller starts.
 func TestGoClient(t *testing.T) {
 	if *suite == "" {

@@ -26,8 +26,10 @@ type Process struct {
 	Port int    // of the grid
 	HTTP string // base URL
 
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has been waited for
+	binary string
+	log    *os.File
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when it has been waited for
 }
 
 // Start starts a member on 127.0.0.1 and returns it when it can serve. args come behind those for where it is.
@@ -36,7 +38,7 @@ func Start(binary, cluster string, port int, seeds []string, log *os.File, args 
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Port: port, HTTP: "http://" + httpAddr, ended: make(chan struct{})}
+	p := &Process{binary: binary, log: log, Port: port, HTTP: "http://" + httpAddr, ended: make(chan struct{})}
 	args = append([]string{"start", "--cluster", cluster, "--bind", p.Address(), "--http", httpAddr, "--join=" + strings.Join(seeds, ",")}, args...)
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log

@@ -19,6 +19,13 @@ import (
 // threeMembers starts a cluster and returns its members and a client of it.
 func threeMembers(t *testing.T, ctx context.Context) ([]*Process, *hazelcast.Client) {
 	t.Helper()
+	members := startMembers(t, 3)
+	return members, connect(t, ctx, members)
+}
+
+// startMembers starts a cluster that ends with the test.
+func startMembers(t *testing.T, n int) []*Process {
+	t.Helper()
 	binary := buildMember(t)
 	log, err := os.Create(filepath.Join(t.TempDir(), "members.log"))
 	if err != nil {
@@ -27,7 +34,7 @@ func threeMembers(t *testing.T, ctx context.Context) ([]*Process, *hazelcast.Cli
 	t.Cleanup(func() { _ = log.Close() })
 	var members []*Process
 	var seeds []string
-	for range 3 {
+	for range n {
 		address, err := freeAddress()
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +50,7 @@ func threeMembers(t *testing.T, ctx context.Context) ([]*Process, *hazelcast.Cli
 		t.Cleanup(m.Kill)
 		members, seeds = append(members, m), append(seeds, m.Address())
 	}
-	return members, connect(t, ctx, members)
+	return members
 }
 
 func connect(t *testing.T, ctx context.Context, members []*Process) *hazelcast.Client {
@@ -53,7 +60,7 @@ func connect(t *testing.T, ctx context.Context, members []*Process) *hazelcast.C
 	for _, m := range members {
 		cfg.Cluster.Network.Addresses = append(cfg.Cluster.Network.Addresses, m.Address())
 	}
-	cfg.Logger.Level = logger.ErrorLevel
+	cfg.Logger.Level = logger.OffLevel
 	client, err := hazelcast.StartNewClientWithConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -271,3 +271,36 @@ func TestLock_CallerGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// A write that says how long it waits for a lock waits so long, has done nothing then, and leaves no lock of its own.
+func TestLock_WritesWaitAsLongAsTheySay(t *testing.T) {
+	bubble(t, 3, func(ctx context.Context, c *Cluster) {
+		k := key("k")
+		holder, other := c.Live()[0].Map("m"), c.Live()[1].Map("m")
+		must(holder.Lock(ctx, k, 0))
+		for _, d := range []time.Duration{0, 2 * time.Second} {
+			began := time.Now()
+			_, err := other.Waiting(d).Put(ctx, k, imap.String("theirs"), 0)
+			if took := time.Since(began); !errors.Is(err, grid.ErrBusy) || took < d || took > d+time.Second {
+				t.Errorf("a wait of %v ended after %v: %v", d, took, err)
+			}
+		}
+		if e := must(other.Get(ctx, k)); e.Found() {
+			t.Errorf("what gave up has done something: %v", e)
+		}
+		must(holder.Waiting(0).Put(ctx, k, imap.String("mine"), 0))
+		if err := holder.Unlock(ctx, k); err != nil {
+			t.Fatal(err)
+		}
+		must(other.Waiting(0).Put(ctx, k, imap.String("theirs"), 0))
+		if must(other.IsLocked(ctx, k)) {
+			t.Error("a lock was left behind")
+		}
+		must(holder.Lock(ctx, k, 0))
+		go func() { // ends before the wait below
+			time.Sleep(time.Second)
+			_ = holder.Unlock(ctx, k)
+		}()
+		must(other.Waiting(5*time.Second).Put(ctx, k, imap.String("late"), 0))
+	})
+}

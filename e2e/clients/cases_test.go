@@ -1,0 +1,563 @@
+package clients
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hazelcast/hazelcast-go-client"
+	"github.com/hazelcast/hazelcast-go-client/cluster"
+	"github.com/hazelcast/hazelcast-go-client/hzerrors"
+	"github.com/hazelcast/hazelcast-go-client/logger"
+)
+
+// The tests here are public cases about clients, by their ids, with the Go client and members that are processes. What the same cases ask of
+// maps alone is tested in imap and internal/gridtest, and C137, C139 to C141 and C145 with the clients of other languages, too.
+
+// holderVar makes a run of the test binary hold locks until it is killed: it has the address of the member to do so through.
+const holderVar = "GRIDNODE_TEST_HOLDER"
+
+// hold is what such a run does.
+func hold(address string) {
+	ctx := context.Background()
+	client, err := hazelcast.StartNewClientWithConfig(ctx, through(address))
+	if err == nil {
+		var m *hazelcast.Map
+		if m, err = client.GetMap(ctx, "guarded"); err == nil {
+			err = m.Lock(m.NewLockContext(ctx), "k")
+		}
+	}
+	fmt.Println("held:", err)
+	time.Sleep(5 * time.Minute)
+	os.Exit(1)
+}
+
+// through is the config of a client that talks to one member only.
+func through(address string) hazelcast.Config {
+	cfg := hazelcast.Config{}
+	cfg.Cluster.Name = "clients"
+	cfg.Cluster.Unisocket = true
+	cfg.Cluster.Network.SetAddresses(address)
+	cfg.Logger.Level = logger.OffLevel
+	return cfg
+}
+
+// startHolder starts a process with a client that has the lock of k, through that member.
+func startHolder(t *testing.T, m *Process) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), holderVar+"="+m.Address())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held: <nil>\n" {
+		t.Fatalf("the holder says %q, %v", line, err)
+	}
+	return cmd
+}
+
+// guarded is the map whose keys are locked, as a client of these members sees it.
+func guarded(t *testing.T, ctx context.Context, members ...*Process) *hazelcast.Map {
+	t.Helper()
+	m, err := connect(t, ctx, members).GetMap(ctx, "guarded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// lockLater asks for the lock of k, and sends when it has it.
+func lockLater(ctx context.Context, m *hazelcast.Map) (owner context.Context, got chan error) {
+	owner, got = m.NewLockContext(ctx), make(chan error, 1)
+	go func() { got <- m.Lock(owner, "k") }() // ends with ctx
+	return owner, got
+}
+
+func awaitLock(t *testing.T, what string, got chan error, limit time.Duration) {
+	t.Helper()
+	began := time.Now()
+	select {
+	case err := <-got:
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		t.Logf("%s: had after %v", what, time.Since(began).Round(time.Millisecond))
+	case <-time.After(limit):
+		t.Fatalf("%s: not had within %v", what, limit)
+	}
+}
+
+func caseContext(t *testing.T) context.Context {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func safe(t *testing.T, members []*Process) {
+	t.Helper()
+	await(t, "a backup of everything", func() bool { return members[0].Safe(len(members)) })
+}
+
+// C133: the client that has a lock is killed, together with the member that it is connected to; later only a client.
+func TestC133_HolderAndItsMemberAreKilled(t *testing.T) {
+	ctx := caseContext(t)
+	members := startMembers(t, 3)
+	safe(t, members)
+	m := guarded(t, ctx, members...)
+	for _, withMember := range []bool{true, false} {
+		holder := startHolder(t, members[1])
+		owner, got := lockLater(ctx, m)
+		if withMember {
+			members[1].Kill()
+			members = append(members[:1], members[2])
+		}
+		_ = holder.Process.Kill()
+		awaitLock(t, fmt.Sprintf("the lock, with its member killed %v", withMember), got, 25*time.Second)
+		if err := m.Unlock(owner, "k"); err != nil {
+			t.Fatal(err)
+		}
+		if locked, err := m.IsLocked(ctx, "k"); err != nil || locked {
+			t.Fatalf("locked after the unlock: %v, %v", locked, err)
+		}
+	}
+}
+
+// C135: the member of the client that has the lock stands still until it is removed, and comes back as another.
+func TestC135_TheHoldersMemberStandsStill(t *testing.T) {
+	ctx := caseContext(t)
+	members := startMembers(t, 3)
+	safe(t, members)
+	cfg := through(members[2].Address())
+	client, err := hazelcast.StartNewClientWithConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+	theirs, err := client.GetMap(ctx, "guarded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := theirs.NewLockContext(ctx)
+	if err := theirs.Lock(former, "k"); err != nil {
+		t.Fatal(err)
+	}
+	m := guarded(t, ctx, members[:2]...)
+	owner, got := lockLater(ctx, m)
+	signal(t, members[2], syscall.SIGSTOP)
+	awaitLock(t, "the lock of a client whose member stands still", got, 30*time.Second)
+	signal(t, members[2], syscall.SIGCONT)
+	late, cancel := context.WithTimeout(former, 40*time.Second)
+	defer cancel()
+	if err := theirs.Unlock(late, "k"); !errors.Is(err, hzerrors.ErrIllegalMonitorState) {
+		t.Errorf("unlock by the former holder: %v", err)
+	}
+	if locked, err := m.IsLocked(ctx, "k"); err != nil || !locked {
+		t.Errorf("the waiter's lock is gone: %v, %v", locked, err)
+	}
+	if err := m.Unlock(owner, "k"); err != nil {
+		t.Error(err)
+	}
+}
+
+func signal(t *testing.T, p *Process, s syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// primaryOf returns the place of the member that has the key, which is a string.
+func primaryOf(t *testing.T, members []*Process, key string) int {
+	t.Helper()
+	var answer struct{ Primary string }
+	var list struct {
+		Members []struct{ Name, Address string }
+	}
+	body := do(t, http.MethodPut, members[0].HTTP+"/api/v1/maps/where/entries/"+key, "x")
+	if err := json.Unmarshal(body, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(do(t, http.MethodGet, members[0].HTTP+"/api/v1/members", ""), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range members {
+		for _, m := range list.Members {
+			if m.Name == answer.Primary && m.Address == p.Address() {
+				return i
+			}
+		}
+	}
+	t.Fatalf("no member %q in %v", answer.Primary, list)
+	return -1
+}
+
+func do(t *testing.T, method, url, body string) []byte {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := web.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s, %v\n%s", method, url, answer.Status, err, b)
+	}
+	return b
+}
+
+// C136: the member that has the key dies while one holds its lock and another waits.
+func TestC136_TheKeysMemberDiesDuringTheWait(t *testing.T) {
+	ctx := caseContext(t)
+	members := startMembers(t, 3)
+	safe(t, members)
+	first, second := guarded(t, ctx, members...), guarded(t, ctx, members...)
+	holder := first.NewLockContext(ctx)
+	if err := first.Lock(holder, "k"); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	go func() { // ends with ctx
+		ok, err := second.TryLockWithTimeout(second.NewLockContext(ctx), "k", time.Minute)
+		if err == nil && !ok {
+			err = errors.New("not had")
+		}
+		got <- err
+	}()
+	time.Sleep(500 * time.Millisecond)
+	members[primaryOf(t, members, "k")].Kill()
+	time.Sleep(3 * time.Second)
+	if err := first.Unlock(holder, "k"); err != nil {
+		t.Fatalf("unlock at the next primary: %v", err)
+	}
+	awaitLock(t, "the lock", got, 2*time.Second)
+}
+
+// C138: many put the same new key at once, and one wins, also if a member dies meanwhile.
+func TestC138_OneOfManyWins(t *testing.T) {
+	ctx := caseContext(t)
+	members := startMembers(t, 3)
+	safe(t, members)
+	const each, rounds, killAt = 8, 40, 25
+	var maps []*hazelcast.Map
+	for range 4 {
+		m, err := connect(t, ctx, members).GetMap(ctx, "winners")
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps = append(maps, m)
+	}
+	for round := range rounds {
+		key := fmt.Sprint(round)
+		if round == killAt {
+			time.AfterFunc(10*time.Millisecond, members[2].Kill)
+		}
+		found := make([]any, len(maps)*each)
+		errs := make([]error, len(found))
+		var wg sync.WaitGroup
+		for i := range found {
+			wg.Go(func() { found[i], errs[i] = maps[i%len(maps)].PutIfAbsent(ctx, key, int64(i)) })
+		}
+		wg.Wait()
+		there, err := maps[0].Get(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		winners, unsure := 0, 0
+		for i, v := range found {
+			switch {
+			case errs[i] != nil && (round < killAt || !errors.Is(errs[i], hzerrors.ErrTargetDisconnected)):
+				t.Errorf("round %d: %v", round, errs[i])
+			case errs[i] != nil:
+				unsure++
+			case v == nil:
+				winners++
+				if there != int64(i) {
+					t.Errorf("round %d: %d won, and the value is %v", round, i, there)
+				}
+			case v != there:
+				t.Errorf("round %d: one was told %v, the value is %v", round, v, there)
+			}
+		}
+		if winners > 1 || winners == 0 && unsure == 0 {
+			t.Errorf("round %d: %d winners, %d unknown", round, winners, unsure)
+		}
+	}
+}
+
+// C141: to ask for what is not there leaves nothing behind, on any member.
+func TestC141_AskingLeavesNothing(t *testing.T) {
+	ctx := caseContext(t)
+	members, client := threeMembers(t, ctx)
+	m, err := client.GetMap(ctx, "asked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		k := fmt.Sprint(i)
+		v, err := m.Get(ctx, k)
+		there, err2 := m.ContainsKey(ctx, k)
+		all, err3 := m.GetAll(ctx, k, k+"x")
+		view, err4 := m.GetEntryView(ctx, k)
+		if err := errors.Join(err, err2, err3, err4); err != nil || v != nil || there || len(all) != 0 || view != nil {
+			t.Fatalf("key %s: %v, %v, %v, %v, %v", k, v, there, all, view, err)
+		}
+		owner := m.NewLockContext(ctx)
+		if ok, err := m.TryLock(owner, k); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if err := m.Unlock(owner, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys, err := m.GetKeySet(ctx)
+	if n, err2 := m.Size(ctx); err != nil || err2 != nil || n != 0 || len(keys) != 0 {
+		t.Errorf("%d entries, %v, %v, %v", n, keys, err, err2)
+	}
+	for _, p := range members {
+		var list struct {
+			Maps []struct {
+				Name        string
+				Size, Locks int
+			}
+		}
+		if err := json.Unmarshal(do(t, http.MethodGet, p.HTTP+"/api/v1/maps", ""), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list.Maps {
+			if m.Name == "asked" && m.Size+m.Locks > 0 {
+				t.Errorf("left behind: %+v", m)
+			}
+		}
+	}
+}
+
+// C143: a listener hears on after one member was restarted, and after all were.
+func TestC143_ListenersOutliveRestarts(t *testing.T) {
+	ctx := caseContext(t)
+	members := startMembers(t, 2)
+	safe(t, members)
+	cfg := hazelcast.Config{}
+	cfg.Cluster.Name = "clients"
+	cfg.Cluster.Network.SetAddresses(members[0].Address(), members[1].Address())
+	cfg.Logger.Level = logger.OffLevel
+	var changes atomic.Int32
+	cfg.AddLifecycleListener(func(hazelcast.LifecycleStateChanged) { changes.Add(1) })
+	client, err := hazelcast.StartNewClientWithConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+	m, err := client.GetMap(ctx, "heard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var added sync.Map
+	if _, err := m.AddListener(ctx, hazelcast.MapListener{EntryAdded: func(e *hazelcast.EntryNotified) { added.Store(e.Key, true) }}, false); err != nil {
+		t.Fatal(err)
+	}
+	heard := func(prefix string) (n int) {
+		added.Range(func(k, _ any) bool {
+			if strings.HasPrefix(k.(string), prefix) {
+				n++
+			}
+			return true
+		})
+		return n
+	}
+	put := func(prefix string, n int) {
+		for i := range n {
+			if err := m.Set(ctx, fmt.Sprint(prefix, i), "v"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put("first", 1)
+	await(t, "the first event", func() bool { return heard("first") == 1 })
+	members[1].Kill()
+	members[1] = again(t, members[1], members[0].Address())
+	safe(t, members)
+	listens(t, put, heard)
+	put("one restarted ", 100)
+	await(t, "the events after one restart", func() bool { return heard("one restarted ") == 100 })
+	before := changes.Load()
+	members[0].Kill()
+	members[1].Kill()
+	time.Sleep(3 * time.Second)
+	members[0] = again(t, members[0], "")
+	members[1] = again(t, members[1], members[0].Address())
+	safe(t, members)
+	listens(t, put, heard)
+	put("all restarted ", 100)
+	await(t, "the events after the restart of all", func() bool { return heard("all restarted ") == 100 })
+	if changes.Load() == before {
+		t.Error("the client was not told that it was disconnected")
+	}
+}
+
+// again starts a member anew where one was.
+func again(t *testing.T, old *Process, seed string) *Process {
+	t.Helper()
+	var seeds []string
+	if seed != "" {
+		seeds = []string{seed}
+	}
+	m, err := Start(old.binary, "clients", old.Port, seeds, old.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Kill)
+	return m
+}
+
+// listens waits until the client hears of the keys of all members: it may have registered with some of them only meanwhile.
+func listens(t *testing.T, put func(prefix string, n int), heard func(prefix string) int) {
+	t.Helper()
+	const keys = 40
+	round := 0
+	await(t, "events of all members", func() bool {
+		round++
+		prefix := fmt.Sprintf("probe %d-", round)
+		put(prefix, keys)
+		for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if heard(prefix) == keys {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// C165: a member comes back at another address, and clients follow.
+func TestC165_AMemberComesBackElsewhere(t *testing.T) {
+	ctx := caseContext(t)
+	members := startMembers(t, 3)
+	safe(t, members)
+	var mu sync.Mutex
+	known := map[string]bool{}
+	cfg := hazelcast.Config{}
+	cfg.Cluster.Name = "clients"
+	cfg.Cluster.Network.SetAddresses(members[0].Address(), members[1].Address(), members[2].Address())
+	cfg.Logger.Level = logger.OffLevel
+	cfg.AddMembershipListener(func(e cluster.MembershipStateChanged) {
+		mu.Lock()
+		defer mu.Unlock()
+		known[string(e.Member.Address)] = e.State == cluster.MembershipStateAdded
+	})
+	client, err := hazelcast.StartNewClientWithConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+	m, err := client.GetMap(ctx, "keys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := members[2].Address()
+	members[2].Kill()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var port int
+	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(members[2].binary, "clients", port, []string{members[0].Address()}, members[2].log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	began := time.Now()
+	for i := range 300 {
+		if err := m.Set(ctx, fmt.Sprint(i), "v"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("300 keys on all members took %v", took)
+	}
+	await(t, "the client's list with the new address only", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return known[address] && !known[old] && known[members[0].Address()] && known[members[1].Address()]
+	})
+}
+
+// C195: calls end when the client is shut down, and when the cluster is gone.
+func TestC195_CallsEndWithTheClient(t *testing.T) {
+	ctx := caseContext(t)
+	members := startMembers(t, 1)
+	for _, clusterGone := range []bool{false, true} {
+		client, err := hazelcast.StartNewClientWithConfig(ctx, through(members[0].Address()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := client.GetMap(ctx, "calls")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var longest atomic.Int64
+		var calls atomic.Int32
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					call, done := context.WithTimeout(ctx, 5*time.Second)
+					began := time.Now()
+					_, _ = m.Put(call, fmt.Sprint(i), "v") // any end is one
+					done()
+					longest.Store(max(longest.Load(), int64(time.Since(began))))
+					calls.Add(1)
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		await(t, "calls", func() bool { return calls.Load() > 200 })
+		if clusterGone {
+			members[0].Kill()
+			time.Sleep(time.Second)
+		}
+		if err := client.Shutdown(ctx); err != nil {
+			t.Fatal(err)
+		}
+		late, done := context.WithTimeout(ctx, 5*time.Second)
+		if _, err := m.Get(late, "k"); err == nil {
+			t.Error("a call after the shutdown has a result")
+		}
+		done()
+		close(stop)
+		wg.Wait()
+		if took := time.Duration(longest.Load()); took > 10*time.Second {
+			t.Errorf("a call took %v, its limit was 5 s; the cluster is gone: %v", took, clusterGone)
+		}
+	}
+}

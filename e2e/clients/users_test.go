@@ -1,0 +1,64 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hazelcast/hazelcast-go-client"
+	"github.com/hazelcast/hazelcast-go-client/types"
+)
+
+// With client-users-file, only clients that log in as one of them are let in; the passwords are in no log.
+func TestGoClient_LogsIn(t *testing.T) {
+	ctx := caseContext(t)
+	dir := t.TempDir()
+	users, logFile := filepath.Join(dir, "users"), filepath.Join(dir, "member.log")
+	if err := os.WriteFile(users, []byte("ann:swordfish\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(logFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	address, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var port int
+	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Start(buildMember(t), "clients", port, nil, log, "--client-users-file", users, "--log-level", "debug")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Kill)
+	for _, c := range []struct {
+		user, password string
+		in             bool
+	}{{"ann", "swordfish", true}, {"ann", "trout", false}, {"ann", "", false}, {"", "", false}, {"bob", "swordfish", false}} {
+		cfg := through(m.Address())
+		cfg.Cluster.Security.Credentials.Username, cfg.Cluster.Security.Credentials.Password = c.user, c.password
+		cfg.Cluster.ConnectionStrategy.Timeout = types.Duration(500 * time.Millisecond)
+		client, err := hazelcast.StartNewClientWithConfig(ctx, cfg)
+		if (err == nil) != c.in {
+			t.Errorf("user %q with %q: %v", c.user, c.password, err)
+		}
+		if err == nil {
+			_ = client.Shutdown(context.Background())
+		}
+	}
+	text, err := os.ReadFile(logFile)
+	if err != nil || strings.Contains(string(text), "swordfish") || strings.Contains(string(text), "trout") {
+		t.Errorf("a password is in the log, or there is none: %v", err)
+	}
+	if !strings.Contains(string(text), "wrong credentials") {
+		t.Error("refusals are not in the log")
+	}
+}
