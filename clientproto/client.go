@@ -39,7 +39,7 @@ func (c *conn) authenticate(q *call) error {
 	}
 	s, _ := c.s.cfg.View.View()
 	self, ok := s.Member(c.s.cfg.Self)
-	if !ok || len(s.Partitions) == 0 {
+	if !ok || !shown(self) || len(s.Partitions) == 0 { // some clients cannot bear a list of members that is empty
 		err := fail(codeNotActive, "this member has not joined its cluster yet")
 		c.send(failure(q.m.correlation(), err))
 		return c.flushed(err)
@@ -254,6 +254,7 @@ func createProxy(_ context.Context, q *call) ([]byte, error) {
 	if s := q.text("service"); s != mapService {
 		return nil, fail(codeUnsupported, "%s %q: of Hazelcast's structures only maps are supported", s, q.text("name"))
 	}
+	q.c.s.object(q.text("name"), true)
 	return q.empty()
 }
 

@@ -31,6 +31,7 @@ type conn struct {
 	out       []byte     // messages that no write has taken yet
 	closed    bool       // nothing more is sent
 	listeners map[uuidValue]*imap.Listener
+	objects   map[uuidValue]objectListener
 	ended     bool          // no listener is registered any more
 	wake      chan struct{} // holds one token when there is something to write
 }
@@ -207,6 +208,8 @@ func (q *call) long(name string) int64 {
 	v, _ := q.field(name).(int64)
 	return v
 }
+
+func (q *call) flag(name string) bool { return q.long(name) != 0 }
 
 func (q *call) text(name string) string {
 	v, _ := q.field(name).(string)

@@ -2,6 +2,8 @@ package clientproto
 
 import (
 	"context"
+	"encoding/binary"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -76,6 +78,8 @@ func (v still) View() (*grid.State, <-chan struct{}) { return v.s, nil }
 type alone struct{}
 
 func (alone) Connected(context.Context, string) (bool, error) { return false, nil }
+func (alone) Object(string, bool)                             {}
+func (alone) Objects(context.Context) []string                { return nil }
 
 const selfID = "50ac3be6-fbbb-4f69-a7f4-21de3671c069"
 
@@ -217,5 +221,24 @@ func TestAuthentication_TellsTheMembers(t *testing.T) {
 		if uuids != 2*wantOwners {
 			t.Errorf("cluster %s: %d members are told: %v", cluster, uuids, m)
 		}
+	}
+}
+
+// A member that is still joining takes no clients: the list of members that it would tell them could be empty.
+func TestAuthentication_NotWhileJoining(t *testing.T) {
+	s := newTestServer(3)
+	state, _ := s.cfg.View.View()
+	state.Members[0].State = grid.Joining
+	conn := dial(t, s)
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := conn.Write(unhex(t, authRequest)); err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, 4+frameHead)
+	if _, err := io.ReadFull(conn, head); err != nil {
+		t.Fatal(err)
+	}
+	if kind := binary.LittleEndian.Uint32(head[frameHead:]); kind != 0 {
+		t.Errorf("the answer is of type %#x, not an error", kind)
 	}
 }

@@ -14,6 +14,7 @@ const (
 	bitUpdated  = 4
 	bitEvicted  = 8
 	bitExpired  = 16
+	bitEvictAll = 32
 	bitClearAll = 64
 )
 
@@ -32,7 +33,18 @@ func wanted(flags int64) (types imap.EventType) {
 			types |= t
 		}
 	}
+	if flags&bitEvictAll != 0 {
+		types |= imap.Evicted
+	}
 	return types
+}
+
+// bitOf is the bit of an event.
+func bitOf(e imap.Event) int32 {
+	if e.Type == imap.Evicted && len(e.Key) == 0 {
+		return bitEvictAll
+	}
+	return eventBits[e.Type]
 }
 
 // listen registers with the map and answers with the registration's id. Registrations end with the connection.
@@ -92,7 +104,8 @@ func removeListener(_ context.Context, q *call) ([]byte, error) {
 // entryListener is a handler of the four kinds of entry listeners: of a key or all, with a predicate or without.
 func entryListener(withKey, withPredicate bool) handler {
 	return func(ctx context.Context, q *call) ([]byte, error) {
-		types := wanted(q.long("flags"))
+		flags := q.long("flags")
+		types := wanted(flags)
 		values := q.long("includeValue") != 0
 		cfg := imap.ListenerConfig{Events: types, Value: values, Old: values}
 		if withKey {
@@ -107,7 +120,7 @@ func entryListener(withKey, withPredicate bool) handler {
 		}
 		kind, id := q.spec.id+2, q.m.correlation()
 		return q.listen(ctx, cfg, func(e imap.Event) {
-			if bit := eventBits[e.Type]; bit != 0 && e.Type&types != 0 {
+			if bit := bitOf(e); flags&int64(bit) != 0 {
 				q.c.send(entryEvent(kind, id, bit, e))
 			}
 		})
@@ -127,6 +140,9 @@ func entryEvent(kind uint32, id uint64, bit int32, x imap.Event) []byte {
 	return e.bytes()
 }
 
+// unnumbered is the number of every invalidation: clients that count them see that none is missing, and the Go client warns of 0.
+const unnumbered = 1
+
 // nearCacheListener tells a client which keys it may not answer from its near cache any more. What was lost on the way, it is told of as of all.
 func nearCacheListener(ctx context.Context, q *call) ([]byte, error) {
 	kind, id := q.spec.id+2, q.m.correlation()
@@ -134,7 +150,7 @@ func nearCacheListener(ctx context.Context, q *call) ([]byte, error) {
 		e := newEvent(kind, id, int32(x.Partition))
 		e.uuid(uuidOf(string(x.From)))
 		e.uuid(partitionUUID(q.c.s, int(x.Partition)))
-		e.int64(0)
+		e.int64(unnumbered)
 		value(e, x.Key)
 		q.c.send(e.bytes())
 	})
@@ -151,7 +167,7 @@ func nearCacheMetadata(_ context.Context, q *call) ([]byte, error) {
 		a.begin(0)
 		for p := range s.Partitions {
 			a.int32(int32(p))
-			a.int64(0)
+			a.int64(unnumbered)
 		}
 	}
 	a.close()

@@ -41,6 +41,15 @@ func (q *call) imap() *imap.Map {
 
 func (q *call) key() imap.Key { return keyOf(q.data("key")) }
 
+func (q *call) keys() []imap.Key {
+	list := q.list("keys")
+	keys := make([]imap.Key, len(list))
+	for i, d := range list {
+		keys[i] = keyOf(d)
+	}
+	return keys
+}
+
 // keyOf is a key with the placement that the client chose for it, if any.
 func keyOf(d data) imap.Key { return imap.Key{Data: d.Data, Hash: d.hash} }
 
@@ -136,8 +145,11 @@ func writing(h handler) handler {
 	}
 }
 
+// writer does one write.
+type writer = func(context.Context, *call, *imap.Map) (imap.WriteResult, error)
+
 // write is a handler of one write; answer makes its answer.
-func write(do func(context.Context, *call, *imap.Map) (imap.WriteResult, error), answer func(*call, imap.WriteResult) ([]byte, error)) handler {
+func write(do writer, answer func(*call, imap.WriteResult) ([]byte, error)) handler {
 	return writing(func(ctx context.Context, q *call) ([]byte, error) {
 		res, err := do(ctx, q, q.imap())
 		if err != nil {
@@ -168,7 +180,14 @@ func doPutIfAbsent(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult,
 	return m.PutIfAbsent(ctx, q.key(), q.data("value").Data, q.life("ttl"))
 }
 
-func (q *call) lives() imap.Life { return imap.Life{TTL: q.life("ttl"), MaxIdle: q.life("maxIdle")} }
+// lives reads the times of a request. Clients count on idle times that end at whole seconds.
+func (q *call) lives() imap.Life {
+	idle := q.life("maxIdle")
+	if idle > 0 {
+		idle = max(idle, time.Second) // less could be over at once
+	}
+	return imap.Life{TTL: q.life("ttl"), MaxIdle: idle, Whole: true}
+}
 
 func doPutFor(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
 	return m.PutFor(ctx, q.key(), q.data("value").Data, q.lives())
@@ -206,8 +225,15 @@ func doSetTTL(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, erro
 	return m.SetTTL(ctx, q.key(), q.life("ttl"))
 }
 
+// transient is a write that does not reach the map's store.
+func transient(do writer) writer {
+	return func(ctx context.Context, q *call, m *imap.Map) (imap.WriteResult, error) {
+		return do(ctx, q, m.Transient())
+	}
+}
+
 // within is a write that gives up when the key is locked for longer than its timeout: then the answer is no.
-func within(do func(context.Context, *call, *imap.Map) (imap.WriteResult, error), yes func(imap.WriteResult) bool) handler {
+func within(do writer, yes func(imap.WriteResult) bool) handler {
 	return func(ctx context.Context, q *call) ([]byte, error) {
 		if err := q.writable(); err != nil {
 			return nil, err
@@ -264,15 +290,25 @@ func destroyProxy(ctx context.Context, q *call) ([]byte, error) {
 	if q.text("service") != mapService {
 		return q.empty()
 	}
-	return q.done(q.imap().Destroy(ctx))
+	err := q.imap().Destroy(ctx)
+	if err == nil {
+		q.c.s.object(q.text("name"), false)
+	}
+	return q.done(err)
+}
+
+func loadAll(ctx context.Context, q *call) ([]byte, error) {
+	_, err := q.imap().LoadAll(ctx, q.flag("replace"))
+	return q.done(err)
+}
+
+func loadKeys(ctx context.Context, q *call) ([]byte, error) {
+	_, err := q.imap().LoadKeys(ctx, q.keys(), q.flag("replace"))
+	return q.done(err)
 }
 
 func getAll(ctx context.Context, q *call) ([]byte, error) {
-	keys := make([]imap.Key, 0, len(q.list("keys")))
-	for _, d := range q.list("keys") {
-		keys = append(keys, keyOf(d))
-	}
-	list, err := q.imap().GetAll(ctx, keys)
+	list, err := q.imap().GetAll(ctx, q.keys())
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"gridnode/grid"
+	"gridnode/imap"
 	"gridnode/imap/query"
 )
 
@@ -64,6 +65,8 @@ func (r *objectReader) predicate(depth int) query.Predicate {
 		return p
 	case 1:
 		return query.And(r.predicates(depth)...)
+	case 8:
+		return r.instanceOf(r.text())
 	case 10:
 		return query.Not(r.predicate(depth + 1))
 	case 11:
@@ -74,6 +77,28 @@ func (r *objectReader) predicate(depth int) query.Predicate {
 		return query.True()
 	}
 	return r.comparison(class)
+}
+
+// javaTypes are the type ids of values that are of a class of Java.
+var javaTypes = map[string][]int32{
+	"java.lang.Byte": {typeByte}, "java.lang.Boolean": {typeBool}, "java.lang.Character": {-5}, "java.lang.Short": {typeShort},
+	"java.lang.Integer": {typeInt}, "java.lang.Long": {typeLong}, "java.lang.Float": {typeFloat}, "java.lang.Double": {typeDouble},
+	"java.lang.Number": {typeByte, typeShort, typeInt, typeLong, typeFloat, typeDouble, -26, -27}, "java.lang.String": {imap.TypeString},
+	"java.util.UUID": {-21}, "java.util.Date": {-25}, "java.math.BigInteger": {-26}, "java.math.BigDecimal": {-27},
+	"java.util.ArrayList": {-29}, "java.util.LinkedList": {-30}, "java.util.List": {-29, -30}, "java.time.LocalDate": {-51},
+	"java.time.LocalTime": {-52}, "java.time.LocalDateTime": {-53}, "java.time.OffsetDateTime": {-54},
+	"com.hazelcast.core.HazelcastJsonValue": {imap.TypeJSON},
+}
+
+func (r *objectReader) instanceOf(class string) query.Predicate {
+	if class == "java.lang.Object" {
+		return query.True()
+	}
+	ids := javaTypes[class]
+	if ids == nil && r.err == nil {
+		r.err = fail(codeQuery, "class %q is not known here: values of the client's own classes have no class", class)
+	}
+	return query.Typed(ids...)
 }
 
 func (r *objectReader) predicates(depth int) []query.Predicate {
@@ -134,8 +159,8 @@ func (q *call) aggregation() (query.Aggregation, int32, error) {
 	return a, class, r.err
 }
 
-// projection reads the attributes that a projection takes.
-func (q *call) projection() (attributes []string, err error) {
+// projection reads the attributes that a projection takes, or that it takes whole entries.
+func (q *call) projection() (attributes []string, entries bool, err error) {
 	r := newObjectReader(q.data("projection"))
 	factory, class := r.identified()
 	switch {
@@ -145,9 +170,9 @@ func (q *call) projection() (attributes []string, err error) {
 	case factory == factoryProjections && class == 1:
 		attributes = r.texts()
 	case factory == factoryProjections && class == 2:
-		attributes = []string{"this"}
+		entries = true
 	default:
 		r.err = errNoClass("a projection", factory, class)
 	}
-	return attributes, r.err
+	return attributes, entries, r.err
 }

@@ -1,6 +1,7 @@
 package clientproto
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -86,51 +87,54 @@ func aggregate(ctx context.Context, q *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if class == classMaxBy || class == classMinBy {
-		return nil, fail(codeUnsupported, "aggregators that return an entry are not supported")
+	var d imap.Data
+	if class == classDistinct && (a.Attribute == "" || a.Attribute == "this") {
+		d, err = q.distinctValues(ctx, p)
+	} else {
+		var res query.Result
+		if res, err = q.imap().Aggregate(ctx, p, a); err == nil {
+			d, err = aggregated(class, res)
+		}
 	}
-	res, err := q.imap().Aggregate(ctx, p, a)
 	if err != nil {
 		return nil, queryError(err)
 	}
-	return q.valueOrNull(aggregated(class, res))
+	return q.valueOrNull(d)
+}
+
+// distinctValues is the set of the values themselves, as they were stored.
+func (q *call) distinctValues(ctx context.Context, p query.Predicate) (imap.Data, error) {
+	list, _, err := q.imap().ValuesWhere(ctx, p, imap.Page{})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b imap.Data) int { return bytes.Compare(a, b) })
+	return resultSet(slices.CompactFunc(list, func(a, b imap.Data) bool { return bytes.Equal(a, b) }))
 }
 
 // aggregated is the result as the client reads it: sums and averages in the type that the aggregator's class says.
-func aggregated(class int32, res query.Result) imap.Data {
+func aggregated(class int32, res query.Result) (imap.Data, error) {
 	switch class {
 	case classDistinct:
-		return resultSet(res.Values)
+		values := make([]imap.Data, len(res.Values))
+		for i, v := range res.Values {
+			values[i] = serialized(v)
+		}
+		return resultSet(values)
+	case classMaxBy, classMinBy:
+		if res.Key == nil {
+			return nil, nil
+		}
+		return mapEntry(res.Key, res.Entry)
 	case 7, 9, 6, 10, 12, classesAverage:
 		if res.Value.IsNull() && class != 7 && class != 9 {
-			return nil
+			return nil, nil
 		}
-		return doubleData(res.Value.Double())
+		return doubleData(res.Value.Double()), nil
 	case classFixedSum, 11, 13, 4:
-		return longData(res.Value.Int())
+		return longData(res.Value.Int()), nil
 	}
-	return serialized(res.Value)
-}
-
-// resultSet is a set of values as the members' own class for it writes them.
-func resultSet(values []query.Value) imap.Data {
-	d := binary.BigEndian.AppendUint32(nil, uint32(0xfffffffe)) // identified
-	d = append(d, 1)
-	d = binary.BigEndian.AppendUint32(d, uint32(int64(factoryAggregators)&0xffffffff))
-	d = binary.BigEndian.AppendUint32(d, classResultSet)
-	d = binary.BigEndian.AppendUint32(d, uint32(len(values)))
-	for _, v := range values {
-		d = appendObject(d, v)
-	}
-	return d
-}
-
-// appendObject appends a value within an object; null is a type of its own.
-func appendObject(d imap.Data, v query.Value) imap.Data {
-	if v.IsNull() {
-		return binary.BigEndian.AppendUint32(d, 0)
-	}
-	return append(d, serialized(v)...)
+	return serialized(res.Value), nil
 }
 
 func project(ctx context.Context, q *call) ([]byte, error) {
@@ -138,9 +142,12 @@ func project(ctx context.Context, q *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	attributes, err := q.projection()
+	attributes, entries, err := q.projection()
 	if err != nil {
 		return nil, err
+	}
+	if entries {
+		return q.wholeEntries(ctx, p)
 	}
 	rows, _, err := q.imap().Project(ctx, p, imap.Page{}, attributes...)
 	if err != nil {
@@ -162,6 +169,21 @@ func project(ctx context.Context, q *call) ([]byte, error) {
 	}
 	a.close()
 	return a.bytes(), nil
+}
+
+// wholeEntries is the answer of the projection that changes nothing.
+func (q *call) wholeEntries(ctx context.Context, p query.Predicate) ([]byte, error) {
+	list, _, err := q.imap().EntriesWhere(ctx, p, imap.Page{})
+	if err != nil {
+		return nil, queryError(err)
+	}
+	datas := make([]imap.Data, len(list))
+	for i, e := range list {
+		if datas[i], err = mapEntry(e.Key, e.Value); err != nil {
+			return nil, err
+		}
+	}
+	return q.datas(datas)
 }
 
 // structured returns a reader of a structure that the table keeps as its frames.
@@ -189,10 +211,10 @@ func addIndex(ctx context.Context, q *call) ([]byte, error) {
 	switch kind := binary.LittleEndian.Uint32(head); kind {
 	case 0:
 		cfg.Type = query.Sorted
-	case 1:
+	case 1, 2: // a bitmap's questions are those of a hash index: is it this value, or one of these
 		cfg.Type = query.Hash
 	default:
-		return nil, fail(codeUnsupported, "indexes of type %d are not supported, only sorted (0) and hash (1)", kind)
+		return nil, fail(codeUnsupported, "indexes of type %d are not supported, only sorted (0), hash (1) and bitmap (2)", kind)
 	}
 	return q.done(queryError(q.c.s.cfg.Maps.AddIndex(ctx, q.text("name"), cfg)))
 }
@@ -253,7 +275,7 @@ func paged(item func(e *encoder, x imap.Entry)) handler {
 		if err != nil {
 			return nil, queryError(err)
 		}
-		if err := sortBy(list, p.by); err != nil {
+		if err := sortBy(q.c.s.cfg.Maps, list, p.by); err != nil {
 			return nil, err
 		}
 		from := min(p.page*p.size, len(list))
@@ -273,7 +295,7 @@ func paged(item func(e *encoder, x imap.Entry)) handler {
 }
 
 // sortBy orders entries by an attribute and, where that is the same, by their keys.
-func sortBy(list []imap.Entry, attribute string) error {
+func sortBy(g *imap.Grid, list []imap.Entry, attribute string) error {
 	p, err := query.NewProjection(attribute)
 	if err != nil {
 		return fmt.Errorf("paging: %w", err)
@@ -284,7 +306,7 @@ func sortBy(list []imap.Entry, attribute string) error {
 	}
 	all := make([]keyed, len(list))
 	for i, x := range list {
-		all[i] = keyed{p.Project(query.NewRecord(x.Key, x.Value))[0], x}
+		all[i] = keyed{p.Project(g.Record(x))[0], x}
 	}
 	slices.SortFunc(all, func(a, b keyed) int {
 		return cmp.Or(query.Compare(a.by, b.by), slices.Compare(a.Key, b.Key))
@@ -293,78 +315,4 @@ func sortBy(list []imap.Entry, attribute string) error {
 		list[i] = x.Entry
 	}
 	return nil
-}
-
-// processor is the entry processor of a request: the name under which members know its class, and what it was given.
-func (q *call) processor() (name string, arg imap.Data, err error) {
-	r := newObjectReader(q.data("processor"))
-	factory, class := r.identified()
-	if r.err != nil {
-		return "", nil, r.err
-	}
-	return ProcessorName(factory, class), imap.Raw(r.b), nil
-}
-
-// ProcessorName is the name under which the members have to know the entry processor of a client's class. Its argument is what the client's
-// object wrote of itself.
-func ProcessorName(factory, class int32) string {
-	return fmt.Sprintf("hazelcast/%d/%d", factory, class)
-}
-
-func executeOnKey(ctx context.Context, q *call) ([]byte, error) {
-	name, arg, err := q.processor()
-	if err != nil {
-		return nil, err
-	}
-	d, err := q.imap().ExecuteOnKey(ctx, q.key(), name, arg)
-	if err != nil {
-		return nil, err
-	}
-	return q.valueOrNull(d)
-}
-
-func executeOnKeys(ctx context.Context, q *call) ([]byte, error) {
-	keys := make([]imap.Key, 0, len(q.list("keys")))
-	for _, d := range q.list("keys") {
-		keys = append(keys, keyOf(d))
-	}
-	return q.executeOn(ctx, keys)
-}
-
-// executeWhere runs the processor on the entries that are found first, on each by itself.
-func executeWhere(ctx context.Context, q *call) ([]byte, error) {
-	p, err := q.where()
-	if err != nil {
-		return nil, err
-	}
-	list, _, err := q.imap().KeysWhere(ctx, p, imap.Page{})
-	if err != nil {
-		return nil, queryError(err)
-	}
-	keys := make([]imap.Key, len(list))
-	for i, k := range list {
-		keys[i] = imap.Key{Data: k}
-	}
-	return q.executeOn(ctx, keys)
-}
-
-func (q *call) executeOn(ctx context.Context, keys []imap.Key) ([]byte, error) {
-	name, arg, err := q.processor()
-	if err != nil {
-		return nil, err
-	}
-	list, err := q.imap().ExecuteOnKeys(ctx, keys, name, arg)
-	if err != nil {
-		return nil, err
-	}
-	a := q.answer()
-	a.open()
-	for _, e := range list {
-		if len(e.Value) > 0 {
-			value(a, e.Key)
-			value(a, e.Value)
-		}
-	}
-	a.close()
-	return a.bytes(), nil
 }

@@ -52,7 +52,7 @@ type spec struct {
 var specs = map[uint32]*spec{}
 
 func init() {
-	for _, table := range []string{clientTable, mapTable} {
+	for _, table := range []string{clientTable, mapTable, memberTable} {
 		for line := range strings.Lines(table) {
 			if line = strings.TrimSpace(line); line != "" {
 				s := parseSpec(line)
@@ -106,6 +106,11 @@ const clientTable = `
 001300 Client.sendSchema schema:struct
 001400 Client.fetchSchema schemaId:long
 001500 Client.sendAllSchemas schemas:struct
+`
+
+// The requests of the management center's service.
+const memberTable = `
+200500 MC.getMemberConfig
 `
 
 // The requests of the map service.

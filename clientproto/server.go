@@ -55,6 +55,8 @@ type Server struct {
 	mu      sync.Mutex // guards what follows
 	conns   map[*conn]struct{}
 	clients map[string]int // connections of each client
+
+	objects objects
 }
 
 // New returns a server that does not serve yet.

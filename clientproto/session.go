@@ -16,10 +16,14 @@ const (
 	sessionCall  = 8 * time.Second
 )
 
-// Peers asks the other members about a client.
+// Peers are the other members.
 type Peers interface {
 	// Connected reports whether the client is connected to any other member. An error means that one did not say.
 	Connected(ctx context.Context, client string) (bool, error)
+	// Object tells the others that a client has created or destroyed a map. It does not wait for them, and one may not hear of it.
+	Object(name string, created bool)
+	// Objects are the maps of which the others know that clients have created them. Whoever does not answer is left out.
+	Objects(ctx context.Context) []string
 }
 
 // Connected reports whether a client is connected to this member.

@@ -32,7 +32,15 @@ type Cursor struct {
 	partition grid.PartitionID
 	key       []byte
 	end       bool
+	only      bool // it ends with its partition
 }
+
+// CursorIn returns a cursor behind a key of one partition, which may be gone meanwhile; nil: before its first. What it goes through ends with the
+// partition.
+func CursorIn(p grid.PartitionID, key Data) Cursor { return Cursor{partition: p, key: key, only: true} }
+
+// Key is the key where the page ended; nil if it ended with a partition.
+func (c Cursor) Key() Data { return c.key }
 
 // End reports whether nothing comes behind the cursor.
 func (c Cursor) End() bool { return c.end }
@@ -138,7 +146,7 @@ func (m *Map) asked(ctx context.Context, where query.Predicate, a ask, page Page
 		return askReply{}, Cursor{}, fmt.Errorf("%w: a page of %d entries", grid.ErrBadRequest, page.Limit)
 	case page.Limit > 0:
 		return m.page(ctx, o, page)
-	case page.After.partition != 0 || page.After.key != nil || page.After.end:
+	case page.After.partition != 0 || page.After.key != nil || page.After.end || page.After.only:
 		return askReply{}, Cursor{}, fmt.Errorf("%w: a cursor without a limit", grid.ErrBadRequest)
 	}
 	var all askReply
@@ -195,7 +203,7 @@ func (m *Map) page(ctx context.Context, o op, page Page) (askReply, Cursor, erro
 		all.Entries, all.Rows = append(all.Entries, rep.Entries...), append(all.Rows, rep.Rows...)
 		bytes += rep.size()
 		if c.key = rep.Last; !rep.More {
-			c = Cursor{partition: c.partition + 1, end: int(c.partition)+1 == n}
+			c = Cursor{partition: c.partition + 1, end: c.only || int(c.partition)+1 == n}
 		}
 	}
 	return all, c, nil
@@ -267,6 +275,9 @@ func (m *Map) Aggregate(ctx context.Context, where query.Predicate, agg query.Ag
 // may have been removed; of kind Indeterminate, more than were counted. The call may be made again. Entries that somebody else has locked
 // stay. Through [Map.Fenced] it is refused when it comes to an entry that is not under that lock.
 func (m *Map) RemoveWhere(ctx context.Context, where query.Predicate) (int, error) {
+	if m.store() != nil {
+		return m.removeWhereThrough(ctx, where)
+	}
 	o, err := m.question(opRemoveWhere, where, ask{})
 	if err != nil {
 		return 0, err

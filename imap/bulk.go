@@ -55,7 +55,11 @@ func (x *execution) bulk(o op) (any, error) {
 	case opGetAll:
 		found := make([]entryReply, 0, len(b.Keys))
 		for _, k := range b.Keys {
-			if e := x.get(ref{Map: o.Map, Key: k}); e.Version != 0 {
+			e, err := x.get(ref{Map: o.Map, Key: k})
+			if err != nil {
+				return nil, err
+			}
+			if e.Version != 0 {
 				found = append(found, e)
 			}
 		}
@@ -68,8 +72,11 @@ func (x *execution) bulk(o op) (any, error) {
 		}
 		for _, p := range b.Put {
 			k := ref{Map: o.Map, Key: p.Key}
-			x.look(k)
-			x.put(k, p.Value, p.TTL, p.Idle)
+			value, err := x.incoming(k, x.look(k), p.Value)
+			if err != nil {
+				return nil, err
+			}
+			x.put(k, value, Life{p.TTL, p.Idle, p.Whole})
 		}
 		return len(b.Put), nil
 	}
@@ -111,7 +118,7 @@ func (x *execution) sweep(o op) (any, error) {
 		n -= len(c.Keep)
 	}
 	m := x.s.maps[o.Map]
-	if (m == nil || len(m.records) == len(c.Keep)) && (o.Sweep != sweepDestroy || x.s.locks[o.Map] == nil) {
+	if (m == nil || len(m.records) == len(c.Keep)) && (o.Sweep != sweepDestroy || x.s.locks[o.Map] == nil && x.s.inter[o.Map] == nil) {
 		if o.Sweep == sweepDestroy {
 			x.s.home.forget(o.Map)
 		}

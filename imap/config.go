@@ -88,42 +88,52 @@ type Configs map[string]MapConfig
 // Validate returns the first thing that is wrong, naming map and option, or nil.
 func (c Configs) Validate() error {
 	for name, m := range c {
-		switch err := m.Validate(); {
-		case name == "" || len(name) > MaxMapName:
-			return fmt.Errorf("a map name has 1 to %d bytes, not %d", MaxMapName, len(name))
-		case strings.Count(name, "*") > 1:
-			return fmt.Errorf("%s: a pattern has one * only", name)
-		case System(name):
-			return fmt.Errorf("%s: maps whose names begin with %s hold the state of the job engine and take no config", name, systemPrefix)
-		case err != nil:
+		if err := checkPattern(name); err != nil {
+			return err
+		}
+		if err := m.Validate(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
+// checkPattern says what is wrong with a name or pattern that something is configured for.
+func checkPattern(name string) error {
+	switch {
+	case name == "" || len(name) > MaxMapName:
+		return fmt.Errorf("a map name has 1 to %d bytes, not %d", MaxMapName, len(name))
+	case strings.Count(name, "*") > 1:
+		return fmt.Errorf("%s: a pattern has one * only", name)
+	case System(name):
+		return fmt.Errorf("%s: maps whose names begin with %s hold the state of the job engine and take no config", name, systemPrefix)
+	}
+	return nil
+}
+
 // pattern is a pattern, taken apart.
-type pattern struct {
+type pattern[T any] struct {
 	head, tail string
-	cfg        *MapConfig
+	is         *T
 }
 
-// table finds the config of a map: by its name, else by the pattern that fixes the most letters; of equals, the first in the alphabet.
-type table struct {
-	exact    map[string]*MapConfig
-	patterns []pattern
+// table finds what is configured for a map: by its name, else by the pattern that fixes the most letters; of equals, the first in the alphabet.
+type table[T any] struct {
+	exact    map[string]*T
+	patterns []pattern[T]
+	none     *T // for maps without
 }
 
-func newTable(c Configs) table {
-	t := table{exact: map[string]*MapConfig{}}
-	for name, cfg := range c {
+func newTable[T any](c map[string]T, none *T) table[T] {
+	t := table[T]{exact: map[string]*T{}, none: none}
+	for name, is := range c {
 		if head, tail, isPattern := strings.Cut(name, "*"); isPattern {
-			t.patterns = append(t.patterns, pattern{head, tail, &cfg})
+			t.patterns = append(t.patterns, pattern[T]{head, tail, &is})
 		} else {
-			t.exact[name] = &cfg
+			t.exact[name] = &is
 		}
 	}
-	slices.SortFunc(t.patterns, func(a, b pattern) int {
+	slices.SortFunc(t.patterns, func(a, b pattern[T]) int {
 		return cmp.Or(cmp.Compare(len(b.head)+len(b.tail), len(a.head)+len(a.tail)), cmp.Compare(a.head, b.head))
 	})
 	return t
@@ -131,19 +141,19 @@ func newTable(c Configs) table {
 
 var noConfig MapConfig
 
-func (t *table) find(name string) *MapConfig {
-	if cfg := t.exact[name]; cfg != nil {
-		return cfg
+func (t *table[T]) find(name string) *T {
+	if is := t.exact[name]; is != nil {
+		return is
 	}
 	if System(name) {
-		return &noConfig
+		return t.none
 	}
 	for _, p := range t.patterns {
 		if len(name) >= len(p.head)+len(p.tail) && strings.HasPrefix(name, p.head) && strings.HasSuffix(name, p.tail) {
-			return p.cfg
+			return p.is
 		}
 	}
-	return &noConfig
+	return t.none
 }
 
 // within returns the time to use: the one asked for, or the map's default.

@@ -132,7 +132,7 @@ func TestConfigs_MostExactPatternHolds(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	table := newTable(cfg)
+	table := newTable(cfg, &noConfig)
 	for name, want := range map[string]time.Duration{
 		"a": 1, "ab": 2, "b": 3, "abz": 4, "xyz": 5, "ayz": 5, "az": 4, "": 3, "engine_x": 0, "yz": 5,
 	} {

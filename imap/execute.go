@@ -42,7 +42,7 @@ func (x *execution) look(k ref) *record {
 }
 
 // get is look for one who reads the value.
-func (x *execution) get(k ref) entryReply {
+func (x *execution) get(k ref) (entryReply, error) {
 	r := x.look(k)
 	t := x.s.tally(k.Map)
 	t.gets.Add(1)
@@ -52,7 +52,10 @@ func (x *execution) get(k ref) entryReply {
 		t.hits.Add(1)
 		x.s.touch(r, x.now)
 	}
-	return x.reply(k, r)
+	e := x.reply(k, r)
+	var err error
+	e.Value, err = x.through(k.Map, e.Value, getThrough)
+	return e, err
 }
 
 func (x *execution) write(o op) (any, error) {
@@ -78,6 +81,11 @@ func (x *execution) write(o op) (any, error) {
 		if r != nil {
 			x.remove(k, w.Evict)
 		}
+		for i := range old {
+			if old[i].Value, err = x.through(k.Map, old[i].Value, removeThrough); err != nil {
+				return nil, err
+			}
+		}
 		return writeReply{Applied: r != nil, Found: old}, nil
 	}
 	if w.Keep {
@@ -85,19 +93,31 @@ func (x *execution) write(o op) (any, error) {
 			return writeReply{}, nil
 		}
 		ttl := within(w.TTL, x.s.home.table.find(k.Map).TTL)
-		x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Kind: changeTTL, TTL: ttl, Idle: r.idle()})
+		x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Kind: changeTTL, TTL: ttl, Idle: r.idle(), Whole: r.whole()})
 		return writeReply{Applied: true, Version: x.version, Found: old}, nil
 	}
-	x.put(k, w.Value, w.TTL, w.Idle)
+	if w.Value, err = x.incoming(k, r, w.Value); err != nil {
+		return nil, err
+	}
+	x.put(k, w.Value, Life{w.TTL, w.Idle, w.Whole})
 	return writeReply{Applied: true, Version: x.version, Found: old}, nil
+}
+
+// incoming is what the map's interceptors make of a value that is to be put.
+func (x *execution) incoming(k ref, r *record, value []byte) ([]byte, error) {
+	var old []byte
+	if r != nil {
+		old = r.value
+	}
+	return x.through(k.Map, value, putThrough(old))
 }
 
 // put gives an entry a value, with the map's defaults where nothing was asked for: also over an entry that had times of its own. The entry
 // was looked at before, so that one that has expired goes as such.
-func (x *execution) put(k ref, value []byte, ttl, idle time.Duration) {
+func (x *execution) put(k ref, value []byte, l Life) {
 	cfg := x.s.home.table.find(k.Map)
 	x.changes = append(x.changes, change{
-		Map: k.Map, Key: k.Key, Value: value, TTL: within(ttl, cfg.TTL), Idle: within(idle, cfg.MaxIdle),
+		Map: k.Map, Key: k.Key, Value: value, TTL: within(l.TTL, cfg.TTL), Idle: within(l.MaxIdle, cfg.MaxIdle), Whole: l.Whole,
 	})
 }
 
@@ -157,7 +177,7 @@ func (x *execution) txn(t *txn) (any, error) {
 	for _, p := range t.Put {
 		k := ref{Map: p.Map, Key: p.Key}
 		x.look(k)
-		x.put(k, p.Value, p.TTL, p.Idle)
+		x.put(k, p.Value, Life{TTL: p.TTL, MaxIdle: p.Idle})
 	}
 	return writeReply{Applied: true, Version: x.version}, nil
 }

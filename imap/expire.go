@@ -52,6 +52,9 @@ func (s *Store) end(t *timer) moment {
 		return t.expires
 	}
 	end := t.rec.accessed.add(t.idle)
+	if t.whole {
+		end = s.second(end)
+	}
 	if t.rec.accessed < s.since {
 		end = max(end.add(t.idle/4+2*touchEvery), s.since.add(min(t.idle, grace)))
 	}

@@ -119,10 +119,14 @@ func TestStore_MaxIdle(t *testing.T) {
 		{"read too seldom", MapConfig{}, write{Idle: time.Second}, 1100 * time.Millisecond, time.Second},
 		{"default", MapConfig{MaxIdle: time.Second}, write{}, 0, time.Second},
 		{"not the default", MapConfig{MaxIdle: time.Second}, write{Idle: Forever}, 0, 0},
+		{"whole seconds, unread", MapConfig{}, write{Idle: 1500 * time.Millisecond, Whole: true}, 0, time.Second},
+		{"whole seconds, read", MapConfig{}, write{Idle: time.Second, Whole: true}, 150 * time.Millisecond, time.Second},
+		{"more whole seconds, read", MapConfig{}, write{Idle: 3 * time.Second, Whole: true}, time.Second, 0},
 		{"a time to live ends what is read", MapConfig{}, write{Idle: time.Second, TTL: 3 * time.Second}, 500 * time.Millisecond, 3 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t).with(mapM(c.cfg))
+			b.now = b.now.Truncate(time.Second)
 			c.w.Value = String("v")
 			b.tick(0)
 			b.write("k", c.w)

@@ -18,13 +18,15 @@ type HomeConfig struct {
 	Spread func() (members, partitions int)
 	// Processors are the entry processors, by name. All members should have the same.
 	Processors map[string]Processor
+	// Interceptors are those that callers can add to maps, by name. All members should have the same.
+	Interceptors map[string]NewInterceptor
 }
 
 // Home is what the stores of one member have in common: configs, counters, and what all of it costs. Its methods may be called at once.
 type Home struct {
 	cfg    HomeConfig
 	id     uint64 // tells members apart
-	table  table
+	table  table[MapConfig]
 	limits bool         // any map has a bound, or all together
 	used   atomic.Int64 // bytes, also of copies that have been replaced and not been collected yet
 
@@ -38,7 +40,7 @@ const maxTallies = 10_000
 
 // NewHome returns a home without stores. The config must be valid.
 func NewHome(cfg HomeConfig) *Home {
-	h := &Home{cfg: cfg, id: rand.Uint64(), table: newTable(cfg.Maps), tallies: map[string]*tally{}, limits: cfg.MaxBytes > 0}
+	h := &Home{cfg: cfg, id: rand.Uint64(), table: newTable(cfg.Maps, &noConfig), tallies: map[string]*tally{}, limits: cfg.MaxBytes > 0}
 	for _, m := range cfg.Maps {
 		h.limits = h.limits || m.MaxSize > 0
 	}

@@ -46,15 +46,17 @@ func (d indexDefs) with(name string, cfg IndexConfig) (indexDefs, error) {
 // bounded number of entries each, and are used once they are whole. From the beginning they are kept up to date; they are never replicated, so a
 // backup spends nothing on them.
 type indexSet struct {
-	def  *indexDef // that it was made of, beside the config, which stays
-	list []*query.Index
-	todo map[string]struct{} // keys of entries that are not in the indexes yet; nil: they are whole
+	def     *indexDef      // that it was made of, beside the config, which stays
+	schemas *query.Schemas // with which its entries are read
+	list    []*query.Index
+	unread  int                 // entries of which no index knows anything, for their schema is not known
+	todo    map[string]struct{} // keys of entries that are not in the indexes yet; nil: they are whole
 }
 
 // WithConfigs gives maps the indexes of their configs, which are this member's alone: all members should have the same. It returns r, and must be
 // called before r is used.
 func (r *Registry) WithConfigs(c Configs) *Registry {
-	r.configs = newTable(c)
+	r.configs = newTable(c, &noConfig)
 	return r
 }
 
@@ -83,8 +85,9 @@ func (s *Store) indexesOf(name string, m *recordMap) []*query.Index {
 	if len(list) == 0 {
 		return nil
 	}
-	if m.indexes == nil || m.indexes.def != def {
-		set := &indexSet{def: def, todo: make(map[string]struct{}, len(m.records))}
+	schemas := s.schemas()
+	if m.indexes == nil || m.indexes.def != def || m.indexes.schemas != schemas {
+		set := &indexSet{def: def, schemas: schemas, todo: make(map[string]struct{}, len(m.records))}
 		for _, cfg := range list {
 			if ix, err := query.NewIndex(cfg); err == nil { // it was validated
 				set.list = append(set.list, ix)
@@ -95,7 +98,7 @@ func (s *Store) indexesOf(name string, m *recordMap) []*query.Index {
 		}
 		m.indexes = set
 	}
-	if !m.indexes.step(m, s.registry.indexStep) {
+	if !m.indexes.step(m, s.registry.indexStep) || m.indexes.unread > 0 {
 		return nil
 	}
 	return m.indexes.list
@@ -119,9 +122,12 @@ func (s *indexSet) add(key string, r *record) {
 		return
 	}
 	delete(s.todo, key)
-	rec := query.NewRecord([]byte(key), r.value)
+	rec := query.NewRecordOf([]byte(key), r.value, s.schemas)
 	for _, ix := range s.list {
 		ix.Add(key, rec)
+	}
+	if rec.Missing() != 0 {
+		s.unread++
 	}
 }
 
@@ -134,8 +140,11 @@ func (s *indexSet) remove(key string, r *record) {
 		delete(s.todo, key)
 		return
 	}
-	rec := query.NewRecord([]byte(key), r.value)
+	rec := query.NewRecordOf([]byte(key), r.value, s.schemas)
 	for _, ix := range s.list {
 		ix.Remove(key, rec)
+	}
+	if rec.Missing() != 0 {
+		s.unread--
 	}
 }

@@ -80,7 +80,7 @@ func (r *registration) wants(e *Event) bool {
 }
 
 // holds asks the predicate: of the new value, or of the old one where there is none.
-func (r *registration) holds(e *Event) bool {
+func (r *registration) holds(e *Event, schemas *query.Schemas) bool {
 	if r.match == nil || e.sweep() {
 		return true
 	}
@@ -88,7 +88,7 @@ func (r *registration) holds(e *Event) bool {
 	if e.Type&(Added|Updated) == 0 {
 		value = e.Old
 	}
-	return r.match.Match(query.NewRecord(e.Key, value))
+	return r.match.Match(query.NewRecordOf(e.Key, value, schemas))
 }
 
 // itemKind is what an [item] says.
@@ -131,17 +131,18 @@ type outbox struct {
 	reg    *registration
 	stream uint64
 
-	mu     sync.Mutex // guards what follows; taken alone, or while a partition's lock is held
-	closed bool
-	queue  []item
-	bytes  int
-	lost   int                       // changes dropped since the last itemLost
-	begun  map[grid.PartitionID]item // partitions that were started here: how far they have come
-	moved  map[grid.PartitionID]bool // those of them that have come further than was told
-	n      uint64                    // of the message under way, or the last
-	flight []byte                    // the message under way
-	sentAt time.Time
-	retry  bool // it failed
+	mu       sync.Mutex // guards what follows; taken alone, or while a partition's lock is held
+	registry *Registry  // set before there is anything in the queue
+	closed   bool
+	queue    []item
+	bytes    int
+	lost     int                       // changes dropped since the last itemLost
+	begun    map[grid.PartitionID]item // partitions that were started here: how far they have come
+	moved    map[grid.PartitionID]bool // those of them that have come further than was told
+	n        uint64                    // of the message under way, or the last
+	flight   []byte                    // the message under way
+	sentAt   time.Time
+	retry    bool // it failed
 }
 
 // publish adds a change and reports whether the listener may want it.
@@ -199,6 +200,7 @@ func (o *outbox) start(r *Registry, it item) {
 	if o.closed {
 		return
 	}
+	o.registry = r
 	if o.moved[it.Partition] {
 		o.push(o.begun[it.Partition])
 		delete(o.moved, it.Partition)
@@ -270,7 +272,7 @@ func (o *outbox) take() (items []item) {
 			items = append(items, it)
 			continue
 		}
-		if !o.reg.holds(it.event) {
+		if !o.reg.holds(it.event, o.registry.schemas()) {
 			continue
 		}
 		it = it.packed(o.reg.wire)

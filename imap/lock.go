@@ -39,12 +39,14 @@ const (
 	lockMove   // the session speaks through another member now: all its locks in the partition
 	lockEndAll // the session has ended: all its locks in the partition
 	lockUndo   // release, if the attempt was the last one to take it
+	lockGuard  // take the key's guard: see [Loaders]
 )
 
 // lockOp is the part of an operation that is about a lock.
 type lockOp struct {
 	Do    lockDo
-	Lease time.Duration // lockTake: it ends by itself then; 0: it does not
+	Lease time.Duration // lockTake, lockGuard: it ends by itself then; 0: it does not
+	Guard int64         // lockGuard: tells the member's calls apart
 	Call  call          // of lockTake, lockRelease and lockUndo
 }
 
@@ -142,6 +144,8 @@ func (x *execution) lock(o op) (any, error) {
 	switch o.Lock.Do {
 	case lockTake:
 		return x.take(k, l, o.Lock)
+	case lockGuard:
+		return x.guarding(k, o.Lock)
 	case lockRelease:
 		return x.give(k, l, o.Lock.Call)
 	case lockUndo:
@@ -172,6 +176,9 @@ func (x *execution) take(k ref, l *lock, o *lockOp) (any, error) {
 	st := lockState{Map: k.Map, Key: k.Key, Who: x.who, Count: 1, Token: x.version, Lease: o.Lease, Call: o.Call}
 	switch {
 	case l == nil:
+		if x.guarded(k) {
+			return nil, nil
+		}
 		if x.s.held >= maxLocks {
 			return nil, fmt.Errorf("%w: %d locks are held in the partition", grid.ErrOverloaded, x.s.held)
 		}

@@ -3,6 +3,7 @@ package imap
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"gridnode/grid"
@@ -34,7 +35,9 @@ const scanPage = 512 << 10
 type Grid struct {
 	inv      Invoker
 	self     grid.MemberID
-	registry *Registry // nil: no listeners
+	registry *Registry      // nil: no listeners
+	loaders  *table[Loader] // nil: none
+	guards   atomic.Int64   // that were asked for
 }
 
 // New returns a Grid on top of an invoker. It can take no locks.
@@ -67,11 +70,12 @@ func (e Entry) Found() bool { return e.Version != 0 }
 
 // Map is one distributed map. All its operations are linearizable per key.
 type Map struct {
-	g     *Grid
-	name  string
-	owner Owner
-	fence uint64
-	wait  *time.Duration // see Waiting; nil: as long as the context has
+	g         *Grid
+	name      string
+	owner     Owner
+	fence     uint64
+	wait      *time.Duration // see Waiting; nil: as long as the context has
+	transient bool           // writes do not reach the map's store
 }
 
 // Name returns the map's name.
@@ -120,7 +124,7 @@ func (g *Grid) ask(ctx context.Context, p grid.PartitionID, o op, readOnly bool)
 func (m *Map) op(kind opKind) op { return op{Kind: kind, Map: m.name, Who: m.who(), Fence: m.fence} }
 
 func (m *Map) checkName() error {
-	if m.name == "" || len(m.name) > MaxMapName {
+	if m.name == "" || len(m.name) > MaxMapName || isGuard(m.name) {
 		return fmt.Errorf("%w: a map name has 1 to %d bytes, not %d", grid.ErrBadRequest, MaxMapName, len(m.name))
 	}
 	return nil
@@ -141,8 +145,16 @@ func (m *Map) check(k Key, value Data) error {
 	return nil
 }
 
-// Get returns the entry of a key.
+// Get returns the entry of a key. With an interceptor there may be a Value although there is no entry.
 func (m *Map) Get(ctx context.Context, k Key) (Entry, error) {
+	e, err := m.get(ctx, k)
+	if err == nil && !e.Found() && m.loader() != nil {
+		return m.readThrough(ctx, k)
+	}
+	return e, err
+}
+
+func (m *Map) get(ctx context.Context, k Key) (Entry, error) {
 	if err := m.check(k, nil); err != nil {
 		return Entry{}, err
 	}
@@ -169,9 +181,17 @@ func (m *Map) write(ctx context.Context, k Key, w write) (WriteResult, error) {
 	if err := m.check(k, w.Value); err != nil {
 		return WriteResult{}, err
 	}
-	if err := (Life{w.TTL, w.Idle}).check(); err != nil {
+	if err := (Life{w.TTL, w.Idle, w.Whole}).check(); err != nil {
 		return WriteResult{}, err
 	}
+	if m.loader() != nil && !w.Evict {
+		return m.writeThrough(ctx, k, w)
+	}
+	return m.writeGrid(ctx, k, w)
+}
+
+// writeGrid is a write that passes the map's loader by.
+func (m *Map) writeGrid(ctx context.Context, k Key, w write) (WriteResult, error) {
 	o := m.op(opWrite)
 	o.Key, o.Write = k.Data, &w
 	b, err := m.g.callWithin(ctx, k, o, m.patience(ctx))

@@ -147,6 +147,9 @@ func (m *Map) GetAll(ctx context.Context, keys []Key) ([]Entry, error) {
 		}
 		return err
 	})
+	if err == nil && m.loader() != nil {
+		out, err = m.readAllThrough(ctx, want, out)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +164,18 @@ func (m *Map) PutAll(ctx context.Context, list []Pair) error {
 			return err
 		}
 	}
+	if m.store() != nil {
+		return forEach(len(list), func(i int) error {
+			_, err := m.SetFor(ctx, list[i].Key, list[i].Value, list[i].Life)
+			return err
+		})
+	}
 	all, err := m.shares(opPutAll, len(list), func(i int) (Key, Data) { return list[i].Key, list[i].Value }, func(o *op, i int) int {
 		p := list[i]
 		if o.Bulk == nil {
 			o.Bulk = &bulk{}
 		}
-		o.Bulk.Put = append(o.Bulk.Put, pair{Key: p.Key.Data, Value: p.Value, TTL: p.TTL, Idle: p.MaxIdle})
+		o.Bulk.Put = append(o.Bulk.Put, pair{Key: p.Key.Data, Value: p.Value, TTL: p.TTL, Idle: p.MaxIdle, Whole: p.Whole})
 		return len(p.Key.Data) + len(p.Value)
 	})
 	if err != nil {
@@ -180,6 +189,9 @@ func (m *Map) SetAll(ctx context.Context, list []Pair) error { return m.PutAll(c
 
 // DeleteAll removes the entries of those keys and returns how many there were. After an error some may be removed and others not.
 func (m *Map) DeleteAll(ctx context.Context, keys []Key) (int, error) {
+	if m.store() != nil {
+		return m.deleteEach(ctx, keys)
+	}
 	all, err := m.shares(opRemoveAll, len(keys), func(i int) (Key, Data) { return keys[i], nil }, func(o *op, i int) int {
 		o.key(keys[i].Data)
 		return len(keys[i].Data)
@@ -206,7 +218,12 @@ func (m *Map) counts(ctx context.Context, all []*share, each func(n int)) error 
 }
 
 // Clear removes all entries but locked ones, and returns how many. Each partition is cleared at one moment, as one effect.
-func (m *Map) Clear(ctx context.Context) (int, error) { return m.sweep(ctx, sweepClear) }
+func (m *Map) Clear(ctx context.Context) (int, error) {
+	if m.store() != nil {
+		return m.clearThrough(ctx)
+	}
+	return m.sweep(ctx, sweepClear)
+}
 
 // EvictAll is Clear for the sake of memory: listeners are told of evictions.
 func (m *Map) EvictAll(ctx context.Context) (int, error) { return m.sweep(ctx, sweepEvict) }
@@ -218,6 +235,13 @@ func (m *Map) Destroy(ctx context.Context) error {
 }
 
 func (m *Map) sweep(ctx context.Context, how sweep) (int, error) {
+	o := m.op(opClear)
+	o.Sweep = how
+	return m.onAll(ctx, o)
+}
+
+// onAll runs an operation that writes once in every partition, and sums what they answer.
+func (m *Map) onAll(ctx context.Context, o op) (int, error) {
 	if err := m.checkName(); err != nil {
 		return 0, err
 	}
@@ -225,8 +249,6 @@ func (m *Map) sweep(ctx context.Context, how sweep) (int, error) {
 	if n == 0 {
 		return 0, grid.ErrNotJoined
 	}
-	o := m.op(opClear)
-	o.Sweep = how
 	all := make([]*share, n)
 	for p := range all {
 		all[p] = &share{p: grid.PartitionID(p), list: []*op{&o}}

@@ -13,6 +13,9 @@ import (
 type Life struct {
 	TTL     time.Duration
 	MaxIdle time.Duration
+	// Whole ends MaxIdle at the whole second before its end, as Hazelcast does: an entry with a max-idle of one second may expire although it
+	// is read all the time.
+	Whole bool
 }
 
 func (l Life) check() error {
@@ -27,17 +30,17 @@ func (l Life) check() error {
 
 // SetFor is Set with a life of the entry's own.
 func (m *Map) SetFor(ctx context.Context, k Key, value Data, l Life) (WriteResult, error) {
-	return m.write(ctx, k, write{Value: value, TTL: l.TTL, Idle: l.MaxIdle})
+	return m.write(ctx, k, write{Value: value, TTL: l.TTL, Idle: l.MaxIdle, Whole: l.Whole})
 }
 
 // PutFor is Put with a life of the entry's own.
 func (m *Map) PutFor(ctx context.Context, k Key, value Data, l Life) (WriteResult, error) {
-	return m.write(ctx, k, write{Value: value, TTL: l.TTL, Idle: l.MaxIdle, WantOld: true})
+	return m.write(ctx, k, write{Value: value, TTL: l.TTL, Idle: l.MaxIdle, Whole: l.Whole, WantOld: true})
 }
 
 // PutIfAbsentFor is PutIfAbsent with a life of the entry's own.
 func (m *Map) PutIfAbsentFor(ctx context.Context, k Key, value Data, l Life) (WriteResult, error) {
-	return m.write(ctx, k, write{Cond: condAbsent, Value: value, TTL: l.TTL, Idle: l.MaxIdle})
+	return m.write(ctx, k, write{Cond: condAbsent, Value: value, TTL: l.TTL, Idle: l.MaxIdle, Whole: l.Whole})
 }
 
 // SetTTL gives an entry a new time to live, from now on; its value and its max-idle stay. Applied tells whether there was an entry.
@@ -69,7 +72,12 @@ func (m *Map) ContainsKey(ctx context.Context, k Key) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return decode[bool](b)
+	has, err := decode[bool](b)
+	if err == nil && !has && m.loader() != nil {
+		e, err := m.readThrough(ctx, k)
+		return e.Found(), err
+	}
+	return has, err
 }
 
 // errFound ends a walk over the partitions early.

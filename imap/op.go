@@ -27,6 +27,7 @@ const (
 	opClear
 	opLock
 	opProcess
+	opIntercept
 )
 
 // op is one operation on one partition.
@@ -36,17 +37,18 @@ type op struct {
 	Key   []byte // opGet, opWrite, opHas, opView; opScan: where to go on, nil from the start
 	Write *write
 	Txn   *txn
-	Keys  []ref   // opGetMany
-	Limit int     // opScan: bytes of one answer
-	Bulk  *bulk   // opGetAll, opPutAll, opRemoveAll
-	Bare  bool    // opScan: keys without their values
-	Sweep sweep   // opClear
-	Value []byte  // opHasValue
-	Who   who     // of writes and opLock
-	Fence uint64  // of writes: the token of the lock that the key must be under; 0: any
-	Lock  *lockOp // opLock
-	Proc  *procOp // opProcess
-	Ask   *ask    // see op_query.go
+	Keys  []ref        // opGetMany
+	Limit int          // opScan: bytes of one answer
+	Bulk  *bulk        // opGetAll, opPutAll, opRemoveAll
+	Bare  bool         // opScan: keys without their values
+	Sweep sweep        // opClear
+	Value []byte       // opHasValue
+	Who   who          // of writes and opLock
+	Fence uint64       // of writes: the token of the lock that the key must be under; 0: any
+	Lock  *lockOp      // opLock
+	Proc  *procOp      // opProcess
+	Inter *interceptOp // opIntercept
+	Ask   *ask         // see op_query.go
 }
 
 // bulk names several entries of one map: by their keys, or what to put.
@@ -58,6 +60,7 @@ type bulk struct {
 type pair struct {
 	Key, Value []byte
 	TTL, Idle  time.Duration // as in write
+	Whole      bool
 }
 
 // sweep says how a whole map is emptied.
@@ -90,6 +93,7 @@ type write struct {
 	TTL     time.Duration // 0: the map's default; Forever: no end
 	WantOld bool
 	Idle    time.Duration // like TTL: how long the entry may go unread
+	Whole   bool          // of Idle: see [Life]
 	Keep    bool          // the value stays, only the time to live changes
 	Evict   bool          // with Remove: to save memory; a locked entry stays
 }
@@ -115,12 +119,13 @@ type cond struct {
 type changeKind uint8
 
 const (
-	changeEntry  changeKind = iota // puts, or with Remove removes
-	changeTTL                      // gives the entry a new time to live
-	changeAccess                   // the entry was read, Age ago
-	changeSweep                    // removes all entries of the map but those of Keep
-	changeLock                     // sets or frees a lock
-	changeValue                    // gives an entry a new value, and leaves its life as it is
+	changeEntry     changeKind = iota // puts, or with Remove removes
+	changeTTL                         // gives the entry a new time to live
+	changeAccess                      // the entry was read, Age ago
+	changeSweep                       // removes all entries of the map but those of Keep
+	changeLock                        // sets or frees a lock
+	changeValue                       // gives an entry a new value, and leaves its life as it is
+	changeIntercept                   // adds or removes an interceptor
 )
 
 // cause says why an entry was removed.
@@ -141,11 +146,13 @@ type change struct {
 	Value  []byte
 	TTL    time.Duration // from the moment of applying; 0: no end
 	Idle   time.Duration // how long it may go unread; 0: no end
+	Whole  bool          // of Idle: see [Life]
 	Kind   changeKind
-	Cause  cause         // of Remove and changeSweep; of a put: causeExpired if what was there before had expired
-	Age    time.Duration // changeAccess
-	Keep   [][]byte      // changeSweep
-	Lock   *lockState    // changeLock
+	Cause  cause           // of Remove and changeSweep; of a put: causeExpired if what was there before had expired
+	Age    time.Duration   // changeAccess
+	Keep   [][]byte        // changeSweep
+	Lock   *lockState      // changeLock
+	Inter  *interceptState // changeIntercept
 }
 
 // effect is what an operation did. All its puts share one version, that of the effect.

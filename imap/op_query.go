@@ -98,14 +98,24 @@ func (a *asking) run() error {
 	if m == nil {
 		return nil
 	}
+	schemas := a.x.s.schemas()
 	keys, more := a.candidates(m)
 	for i, k := range keys {
 		r := m.records[k]
 		a.rep.Last = []byte(k)
-		if rec := query.NewRecord([]byte(k), r.value); !a.x.s.over(r, a.x.now) && a.match.Match(rec) {
-			if err := a.take(k, r, rec); err != nil {
-				return err
-			}
+		if a.x.s.over(r, a.x.now) {
+			continue
+		}
+		rec := query.NewRecordOf([]byte(k), r.value, schemas)
+		var err error
+		if a.match.Match(rec) {
+			err = a.take(k, r, rec)
+		}
+		if id := rec.Missing(); id != 0 {
+			err = fmt.Errorf("%w: schema %d of a compact value in map %s is not known here yet", grid.ErrNotReady, id, a.o.Map)
+		}
+		if err != nil {
+			return err
 		}
 		if a.bytes >= a.o.Limit || a.o.Ask.Most > 0 && a.taken >= a.o.Ask.Most {
 			a.rep.More = more || i < len(keys)-1
@@ -164,7 +174,7 @@ func (a *asking) remove(k ref) error {
 func (a *asking) take(k string, r *record, rec *query.Record) error {
 	a.taken++
 	if a.o.Kind == opAggregate {
-		return a.state.Add([]byte(k), r.value)
+		return a.state.Add(rec)
 	}
 	a.bytes += len(k) + 24
 	if a.o.Kind == opRemoveWhere {

@@ -88,7 +88,7 @@ func (x *execution) processOne(fn Processor, k ref, p *procOp) ([]byte, error) {
 		if err := l.check(); err != nil {
 			return nil, err
 		}
-		x.put(k, out.Put, l.TTL, l.MaxIdle)
+		x.put(k, out.Put, l)
 	}
 	return out.Reply, nil
 }
@@ -136,6 +136,9 @@ func (m *Map) ExecuteOnKey(ctx context.Context, k Key, name string, arg Data) (D
 // ExecuteOnKeys runs a processor on the entries of several keys. It returns key and reply of each, in no particular order. Up to a thousand
 // keys of one partition are one effect; after an error some may have been processed and others not.
 func (m *Map) ExecuteOnKeys(ctx context.Context, keys []Key, name string, arg Data) ([]Entry, error) {
+	if err := m.noStore("entry processor " + name); err != nil {
+		return nil, err
+	}
 	all, err := m.shares(opProcess, len(keys), func(i int) (Key, Data) { return keys[i], arg }, func(o *op, i int) int {
 		if o.Proc == nil {
 			o.Proc = &procOp{Name: name, Arg: arg}

@@ -16,6 +16,12 @@ func (s *Store) at(now time.Time) moment {
 	return moment(now.Sub(s.base)) + 1
 }
 
+// second returns the last whole second of the wall clock at or before a moment.
+func (s *Store) second(m moment) moment {
+	past := s.base.Add(time.Duration(m) - 1).Nanosecond()
+	return max(m-moment(past), 1)
+}
+
 func (m moment) add(d time.Duration) moment {
 	if d > time.Duration(1<<62) {
 		d = 1 << 62
@@ -40,6 +46,7 @@ type timer struct {
 	rec       *record
 	expires   moment        // 0: never
 	ttl, idle time.Duration // as they were set; 0: no end
+	whole     bool          // of idle: see [Life]
 	told      moment        // the newest access that backups know of
 	touched   bool          // a newer one waits to be told
 	look      moment        // when to look whether the time is over: the order of the queue
@@ -68,15 +75,17 @@ func (r *record) idle() time.Duration {
 	return r.timer.idle
 }
 
+func (r *record) whole() bool { return r.timer != nil && r.timer.whole }
+
 // limit sets how long the entry lives and may go unread, from now on. It is not in the queue yet.
-func (r *record) limit(name, key string, ttl, idle time.Duration, now moment) {
-	if ttl == 0 && idle == 0 {
+func (r *record) limit(name, key string, l Life, now moment) {
+	if l.TTL == 0 && l.MaxIdle == 0 {
 		r.timer = nil
 		return
 	}
-	r.timer = &timer{name: name, key: key, rec: r, ttl: ttl, idle: idle, told: r.accessed, place: -1}
-	if ttl > 0 {
-		r.timer.expires = max(now.add(ttl), 1)
+	r.timer = &timer{name: name, key: key, rec: r, ttl: l.TTL, idle: l.MaxIdle, whole: l.Whole, told: r.accessed, place: -1}
+	if l.TTL > 0 {
+		r.timer.expires = max(now.add(l.TTL), 1)
 	}
 }
 

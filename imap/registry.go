@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gridnode/grid"
+	"gridnode/imap/query"
 )
 
 // Members is how the members' registries reach each other.
@@ -36,19 +37,26 @@ type announced struct {
 	regs    map[regID]*registration
 	byMap   map[string][]*registration
 	indexes indexDefs
+	schemas *query.Schemas
 }
 
-// announcement is what a member tells the others, whole each time: its own registrations, and all indexes that it knows of. A higher version
-// replaces a lower one; indexes are only ever added.
+// announcement is what a member tells the others, whole each time: its own registrations, and all indexes and schemas that it knows of. A higher
+// version replaces a lower one; indexes and schemas are only ever added.
 type announcement struct {
 	Version uint64
 	Regs    []wireReg
 	Indexes []wireIndex
+	Schemas []wireSchema
 }
 
 type wireIndex struct {
 	Map    string
 	Config IndexConfig
+}
+
+type wireSchema struct {
+	Type   string
+	Fields []query.Field
 }
 
 // registryMsg is a message between registries; one part of it is set.
@@ -80,8 +88,8 @@ type Registry struct {
 	wake    chan struct{} // one token: there is something to do
 	marks   marks
 
-	indexStep int   // entries that one query takes into indexes; set once
-	configs   table // of maps, for their indexes; set once
+	indexStep int              // entries that one query takes into indexes; set once
+	configs   table[MapConfig] // of maps, for their indexes; set once
 
 	mu      sync.Mutex // guards what follows; never held while another lock is taken but an inbox's or outbox's
 	version uint64
@@ -91,6 +99,7 @@ type Registry struct {
 	owners  map[grid.MemberID]*owner
 	told    map[grid.MemberID]*told
 	indexes indexDefs
+	known   *query.Schemas
 	changed chan struct{} // closed, and replaced, when a member has come to know more
 	ended   bool
 	wg      sync.WaitGroup // one for each inbox; wg.Go only under mu, while not ended
@@ -99,7 +108,7 @@ type Registry struct {
 // NewRegistry returns a registry that knows nothing. It works while [Registry.Run] runs.
 func NewRegistry(self grid.MemberID, members Members) *Registry {
 	r := &Registry{
-		self: self, members: members, indexStep: examined, wake: make(chan struct{}, 1), own: map[uint64]*registration{}, inboxes: map[uint64]*inbox{},
+		self: self, members: members, indexStep: examined, configs: newTable[MapConfig](nil, &noConfig), wake: make(chan struct{}, 1), own: map[uint64]*registration{}, inboxes: map[uint64]*inbox{},
 		owners: map[grid.MemberID]*owner{}, told: map[grid.MemberID]*told{}, changed: make(chan struct{}),
 	}
 	r.now.Store(&announced{})
@@ -122,7 +131,7 @@ func (r *Registry) announced() *announced {
 
 // rebuild publishes what is known. It is called under mu.
 func (r *Registry) rebuild() {
-	a := &announced{regs: map[regID]*registration{}, byMap: map[string][]*registration{}, indexes: r.indexes}
+	a := &announced{regs: map[regID]*registration{}, byMap: map[string][]*registration{}, indexes: r.indexes, schemas: r.known}
 	add := func(regs map[uint64]*registration) {
 		for _, n := range slices.Sorted(maps.Keys(regs)) {
 			reg := regs[n]
@@ -323,8 +332,8 @@ func (r *Registry) deliver(from grid.MemberID, m eventsMsg) {
 
 // learn takes what another member announces. What cannot be understood of it is refused as a whole.
 func (r *Registry) learn(from grid.MemberID, a announcement) error {
-	if len(a.Regs) > MaxListeners || len(a.Indexes) > maxNamedMaps*MaxIndexes {
-		return fmt.Errorf("%w: an announcement of %d listeners and %d indexes", grid.ErrTooLarge, len(a.Regs), len(a.Indexes))
+	if len(a.Regs) > MaxListeners || len(a.Indexes) > maxNamedMaps*MaxIndexes || len(a.Schemas) > query.MaxSchemas {
+		return fmt.Errorf("%w: an announcement of %d listeners, %d indexes and %d schemas", grid.ErrTooLarge, len(a.Regs), len(a.Indexes), len(a.Schemas))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -354,6 +363,9 @@ func (r *Registry) learn(from grid.MemberID, a announcement) error {
 		if err := r.addIndexesLocked(ix.Map, []IndexConfig{ix.Config}); err != nil {
 			return err
 		}
+	}
+	if err := r.learnSchemas(a.Schemas); err != nil {
+		return err
 	}
 	o.version, o.regs = a.Version, regs
 	r.owners[from] = o

@@ -122,6 +122,9 @@ func (r *Registry) announcement() *announcement {
 			a.Indexes = append(a.Indexes, wireIndex{name, cfg})
 		}
 	}
+	for _, s := range r.known.All() {
+		a.Schemas = append(a.Schemas, wireSchema{s.Type, s.Fields})
+	}
 	return a
 }
 

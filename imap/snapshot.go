@@ -12,6 +12,7 @@ type copied struct {
 	Version   uint64
 	Left      time.Duration // of the time to live; 0: no end
 	TTL, Idle time.Duration
+	Whole     bool
 	Created   time.Duration
 	Updated   time.Duration
 	Accessed  time.Duration
@@ -22,6 +23,7 @@ type copied struct {
 type piece struct {
 	Entries []copied
 	Locks   []lockState
+	Inter   []interceptState
 }
 
 // captured is what one piece will hold. Records are replaced and never changed, but for when they were read last: so they say what they said
@@ -30,6 +32,7 @@ type captured struct {
 	entries []capturedEntry
 	freed   []lockState // before all locks: Restore needs them so
 	locks   []capturedLock
+	inter   []interceptState
 }
 
 type capturedEntry struct {
@@ -74,6 +77,12 @@ func (s *Store) Snapshot(size int, at time.Time) (pieces int, piece func(i int, 
 		}
 		return true
 	})
+	for _, list := range s.inter {
+		for _, k := range list {
+			c.inter = append(c.inter, k.interceptState)
+			grow(len(k.Map) + len(k.ID) + len(k.Name) + len(k.Arg) + 32)
+		}
+	}
 	if bytes > 0 {
 		all = append(all, c)
 	}
@@ -81,7 +90,10 @@ func (s *Store) Snapshot(size int, at time.Time) (pieces int, piece func(i int, 
 }
 
 func (c *captured) encode(now moment) []byte {
-	p := piece{Entries: make([]copied, 0, len(c.entries)), Locks: append(make([]lockState, 0, len(c.freed)+len(c.locks)), c.freed...)}
+	p := piece{
+		Entries: make([]copied, 0, len(c.entries)), Inter: c.inter,
+		Locks: append(make([]lockState, 0, len(c.freed)+len(c.locks)), c.freed...),
+	}
 	for _, e := range c.entries {
 		p.Entries = append(p.Entries, e.rec.copied(e.name, e.key, now))
 	}
@@ -94,7 +106,7 @@ func (c *captured) encode(now moment) []byte {
 
 func (r *record) copied(name, key string, now moment) copied {
 	return copied{
-		Map: name, Key: []byte(key), Value: r.value, Version: r.version, Left: r.left(now), TTL: r.ttl(), Idle: r.idle(),
+		Map: name, Key: []byte(key), Value: r.value, Version: r.version, Left: r.left(now), TTL: r.ttl(), Idle: r.idle(), Whole: r.whole(),
 		Created: now.since(r.created), Updated: now.since(r.updated), Accessed: now.since(r.accessed), Hits: r.hits,
 	}
 }
@@ -115,7 +127,7 @@ func (s *Store) Restore(raw []byte, at time.Time) error {
 			created: now.add(-c.Created), updated: now.add(-c.Updated), accessed: now.add(-c.Accessed),
 		}
 		key := string(c.Key)
-		r.limit(c.Map, key, c.TTL, c.Idle, now)
+		r.limit(c.Map, key, Life{c.TTL, c.Idle, c.Whole}, now)
 		if r.timer != nil && c.TTL > 0 {
 			r.timer.expires = max(now.add(c.Left), 1)
 		}
@@ -123,6 +135,9 @@ func (s *Store) Restore(raw []byte, at time.Time) error {
 	}
 	for i := range p.Locks {
 		s.setLock(&p.Locks[i], now) // releases come first
+	}
+	for i := range p.Inter {
+		s.setInterceptor(&p.Inter[i])
 	}
 	return nil
 }

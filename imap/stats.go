@@ -153,13 +153,16 @@ func (h *Home) Local(each func(func(primary bool, s *Store))) []LocalStats {
 			}
 		}
 		for name, locks := range s.locks {
-			if primary {
+			if primary && !isGuard(name) {
 				of(name).Locks += len(locks)
 			}
 		}
 	})
 	h.mu.RLock()
 	for name, t := range h.tallies {
+		if isGuard(name) {
+			continue
+		}
 		of(name).Counts = t.counts()
 	}
 	h.mu.RUnlock()

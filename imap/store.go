@@ -29,6 +29,7 @@ type Store struct {
 	locks   map[string]map[string]*lock // that are held, by map and key
 	held    int                         // locks
 	freed   []release                   // locks that were freed lately by calls that may be sent again
+	inter   map[string][]*intercepting  // interceptors by map, in the order in which they work
 	woken   []string                    // by the effect that is being applied
 
 	// Of the primary only. All of it may be lost.
@@ -71,11 +72,14 @@ func (s *Store) Execute(raw []byte, version uint64, at time.Time) Decision {
 func (x *execution) decide(o op) (any, error) {
 	switch o.Kind {
 	case opGet:
-		return x.get(ref{Map: o.Map, Key: o.Key}), nil
+		return x.get(ref{Map: o.Map, Key: o.Key})
 	case opGetMany:
 		list := make([]entryReply, len(o.Keys))
 		for i, k := range o.Keys {
-			list[i] = x.get(k)
+			var err error
+			if list[i], err = x.get(k); err != nil {
+				return nil, err
+			}
 		}
 		return list, nil
 	case opWrite:
@@ -106,6 +110,8 @@ func (x *execution) decide(o op) (any, error) {
 		return x.lock(o)
 	case opProcess:
 		return x.process(o)
+	case opIntercept:
+		return x.intercept(o)
 	case opQuery, opAggregate, opRemoveWhere:
 		return x.ask(o)
 	case opAttend:
@@ -141,6 +147,8 @@ func (s *Store) apply(c *change, version uint64, now moment) {
 		s.access(c, now)
 	case changeLock:
 		s.setLock(c.Lock, now)
+	case changeIntercept:
+		s.setInterceptor(c.Inter)
 	case changeSweep:
 		s.sweep(c)
 		s.removed = version
@@ -155,7 +163,7 @@ func (s *Store) apply(c *change, version uint64, now moment) {
 		if old := s.find(c.Map, key); old != nil {
 			r.created, r.hits = old.created, old.hits
 		}
-		r.limit(c.Map, key, c.TTL, c.Idle, now)
+		r.limit(c.Map, key, Life{c.TTL, c.Idle, c.Whole}, now)
 		s.put(c.Map, key, r)
 	}
 }
@@ -185,7 +193,7 @@ func (s *Store) retime(c *change, version uint64, now moment) {
 	}
 	r := *old
 	r.version = version
-	r.limit(c.Map, key, c.TTL, c.Idle, now)
+	r.limit(c.Map, key, Life{c.TTL, c.Idle, c.Whole}, now)
 	s.put(c.Map, key, &r)
 }
 
@@ -235,6 +243,7 @@ func (s *Store) remove(name, key string) {
 func (s *Store) sweep(c *change) {
 	if c.Cause == causeDestroyed {
 		s.freeAll(c.Map)
+		delete(s.inter, c.Map)
 		defer s.home.forget(c.Map)
 	}
 	m := s.maps[c.Map]

@@ -47,6 +47,9 @@ type TxnResult struct {
 // Txn runs a partition transaction. After an error of kind Indeterminate, the versions tell whether it ran.
 func (g *Grid) Txn(ctx context.Context, t Txn) (TxnResult, error) {
 	x, err := t.wire()
+	if err == nil {
+		err = g.txnStores(t)
+	}
 	if err != nil {
 		return TxnResult{}, err
 	}
@@ -60,6 +63,21 @@ func (g *Grid) Txn(ctx context.Context, t Txn) (TxnResult, error) {
 		res.Current = append(res.Current, e.entry())
 	}
 	return res, err
+}
+
+// txnStores refuses a transaction that changes a map with a store.
+func (g *Grid) txnStores(t Txn) error {
+	for _, p := range t.Put {
+		if err := g.Map(p.Ref.Map).noStore("a transaction"); err != nil {
+			return err
+		}
+	}
+	for _, d := range t.Delete {
+		if err := g.Map(d.Map).noStore("a transaction"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t Txn) wire() (*txn, error) {

@@ -32,15 +32,16 @@ type moreOp struct {
 	Lock    *lockOp
 	Proc    *procOp
 	Ask     *ask
+	Inter   *interceptOp
 }
 
 func (o *op) wire() wireOp {
 	w := wireOp{Kind: o.Kind, Map: o.Map, Key: o.Key, Write: o.Write, Txn: o.Txn, Keys: o.Keys, Limit: o.Limit, Via: string(o.Who.Via)}
 	if o.Bulk != nil || o.Bare || o.Sweep != 0 || o.Value != nil || o.Who.Session != "" || o.Who.Thread != 0 || o.Fence != 0 ||
-		o.Lock != nil || o.Proc != nil || o.Ask != nil {
+		o.Lock != nil || o.Proc != nil || o.Ask != nil || o.Inter != nil {
 		w.More = &moreOp{
 			Bulk: o.Bulk, Bare: o.Bare, Sweep: o.Sweep, Value: o.Value, Session: o.Who.Session, Thread: o.Who.Thread, Fence: o.Fence,
-			Lock: o.Lock, Proc: o.Proc, Ask: o.Ask,
+			Lock: o.Lock, Proc: o.Proc, Ask: o.Ask, Inter: o.Inter,
 		}
 	}
 	return w
@@ -56,7 +57,7 @@ func decodeOp(raw []byte) (op, error) {
 	o.Who.Via = grid.MemberID(w.Via)
 	if m := w.More; m != nil {
 		o.Bulk, o.Bare, o.Sweep, o.Value, o.Fence = m.Bulk, m.Bare, m.Sweep, m.Value, m.Fence
-		o.Lock, o.Proc, o.Ask = m.Lock, m.Proc, m.Ask
+		o.Lock, o.Proc, o.Ask, o.Inter = m.Lock, m.Proc, m.Ask, m.Inter
 		o.Who.Session, o.Who.Thread = m.Session, m.Thread
 	}
 	if o.Who.Session == "" {
@@ -77,11 +78,13 @@ type wireChange struct {
 
 type moreChange struct {
 	Idle  time.Duration
+	Whole bool
 	Kind  changeKind
 	Cause cause
 	Age   time.Duration
 	Keep  [][]byte
 	Lock  *lockState
+	Inter *interceptState
 }
 
 type wireEffect struct{ Changes []wireChange }
@@ -91,8 +94,8 @@ func (e *effect) wire() wireEffect {
 	for i := range e.Changes {
 		c := &e.Changes[i]
 		w.Changes[i] = wireChange{Map: c.Map, Key: c.Key, Remove: c.Remove, Value: c.Value, TTL: c.TTL}
-		if c.Idle != 0 || c.Kind != 0 || c.Cause != 0 || c.Age != 0 || c.Keep != nil || c.Lock != nil {
-			w.Changes[i].More = &moreChange{c.Idle, c.Kind, c.Cause, c.Age, c.Keep, c.Lock}
+		if c.Idle != 0 || c.Kind != 0 || c.Cause != 0 || c.Age != 0 || c.Keep != nil || c.Lock != nil || c.Inter != nil {
+			w.Changes[i].More = &moreChange{c.Idle, c.Whole, c.Kind, c.Cause, c.Age, c.Keep, c.Lock, c.Inter}
 		}
 	}
 	return w
@@ -102,7 +105,7 @@ func (e *effect) wire() wireEffect {
 func (w *wireChange) change() change {
 	c := change{Map: w.Map, Key: w.Key, Remove: w.Remove, Value: w.Value, TTL: w.TTL}
 	if m := w.More; m != nil {
-		c.Idle, c.Kind, c.Cause, c.Age, c.Keep, c.Lock = m.Idle, m.Kind, m.Cause, m.Age, m.Keep, m.Lock
+		c.Idle, c.Whole, c.Kind, c.Cause, c.Age, c.Keep, c.Lock, c.Inter = m.Idle, m.Whole, m.Kind, m.Cause, m.Age, m.Keep, m.Lock, m.Inter
 	}
 	return c
 }

@@ -2,11 +2,25 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 
 	"gridnode/clientproto"
 	"gridnode/grid"
 	"gridnode/grid/wire"
 )
+
+// clientMsg is what members say to each other of clients; one part of it is set.
+type clientMsg struct {
+	Connected string `json:",omitempty"` // is this client connected to you?
+	Created   string `json:",omitempty"` // a client has created this map
+	Destroyed string `json:",omitempty"`
+	Objects   bool   `json:",omitempty"` // which maps have clients created?
+}
+
+type clientReply struct {
+	Yes     bool     `json:",omitempty"`
+	Objects []string `json:",omitempty"`
+}
 
 // clientPeers asks the other members about clients.
 type clientPeers struct{ l *life }
@@ -15,26 +29,79 @@ var _ clientproto.Peers = clientPeers{}
 
 // Connected asks one member after the other. Whoever does not answer and is a member still may have the client.
 func (p clientPeers) Connected(ctx context.Context, client string) (bool, error) {
-	s, _ := p.l.cluster.View()
-	for _, m := range s.Members {
-		if m.ID == p.l.self {
-			continue
-		}
-		reply, err := p.l.transport.Call(ctx, m.ID, wire.ClientAsk, []byte(client))
-		if err != nil {
-			return false, err
-		}
-		if len(reply) == 1 && reply[0] == 1 {
-			return true, nil
+	for _, m := range p.others() {
+		r, err := p.ask(ctx, m, clientMsg{Connected: client})
+		if err != nil || r.Yes {
+			return r.Yes, err
 		}
 	}
 	return false, nil
 }
 
-func (l *life) serveClientAsk(_ grid.MemberID, body []byte, reply func([]byte, error)) {
-	answer := []byte{0}
-	if l.clients.Connected(string(body)) {
-		answer[0] = 1
+// Object implements [clientproto.Peers].
+func (p clientPeers) Object(name string, created bool) {
+	msg := clientMsg{Created: name}
+	if !created {
+		msg = clientMsg{Destroyed: name}
 	}
-	reply(answer, nil)
+	body := encoded(msg)
+	for _, m := range p.others() {
+		p.l.transport.Request(m, wire.ClientAsk, body, func([]byte, error) {})
+	}
+}
+
+// Objects implements [clientproto.Peers].
+func (p clientPeers) Objects(ctx context.Context) (names []string) {
+	for _, m := range p.others() {
+		if r, err := p.ask(ctx, m, clientMsg{Objects: true}); err == nil {
+			names = append(names, r.Objects...)
+		}
+	}
+	return names
+}
+
+func (p clientPeers) others() (list []grid.MemberID) {
+	s, _ := p.l.cluster.View()
+	for _, m := range s.Members {
+		if m.ID != p.l.self {
+			list = append(list, m.ID)
+		}
+	}
+	return list
+}
+
+func (p clientPeers) ask(ctx context.Context, m grid.MemberID, msg clientMsg) (r clientReply, err error) {
+	body, err := p.l.transport.Call(ctx, m, wire.ClientAsk, encoded(msg))
+	if err == nil {
+		err = json.Unmarshal(body, &r)
+	}
+	return r, err
+}
+
+func encoded(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("node: " + err.Error()) // our own plain structs always encode
+	}
+	return b
+}
+
+func (l *life) serveClientAsk(_ grid.MemberID, body []byte, reply func([]byte, error)) {
+	var msg clientMsg
+	if err := json.Unmarshal(body, &msg); err != nil {
+		reply(nil, grid.ErrBadMessage)
+		return
+	}
+	var r clientReply
+	switch {
+	case msg.Connected != "":
+		r.Yes = l.clients.Connected(msg.Connected)
+	case msg.Created != "":
+		l.clients.Object(msg.Created, true)
+	case msg.Destroyed != "":
+		l.clients.Object(msg.Destroyed, false)
+	case msg.Objects:
+		r.Objects = l.clients.Objects()
+	}
+	reply(encoded(r), nil)
 }

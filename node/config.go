@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"gridnode/grid"
 	"gridnode/grid/transport"
@@ -106,6 +107,10 @@ type Config struct {
 
 	// Processors are the entry processors of the program that the member is part of, by name. All members need the same.
 	Processors map[string]imap.Processor
+	// Interceptors are those that callers can add to maps, by name. All members need the same.
+	Interceptors map[string]imap.NewInterceptor
+	// Loaders are the loaders and stores of maps, by name or pattern. All members need the same.
+	Loaders imap.Loaders
 
 	Engine EngineConfig // engine.*
 
@@ -202,16 +207,13 @@ const (
 )
 
 func (c Config) identity() (bad []error) {
-	word := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	name := func(key, s string) {
-		if len(s) > maxName || !word.MatchString(s) {
-			bad = append(bad, wrong(key, "%q is not a name: up to %d letters, digits, '.', '_', '-', starting with a letter or digit", s, maxName))
-		}
+	if word := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`); c.Name != "" && (len(c.Name) > maxName || !word.MatchString(c.Name)) {
+		bad = append(bad, wrong("name", "%q is not a name: up to %d letters, digits, '.', '_', '-', starting with a letter or digit", c.Name, maxName))
 	}
-	if c.Name != "" {
-		name("name", c.Name)
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if s := c.ClusterName; s == "" || len(s) > maxName || s != strings.TrimSpace(s) || strings.ContainsFunc(s, unprintable) {
+		bad = append(bad, wrong("cluster", "%q is not a name of a cluster: up to %d bytes of printable text", s, maxName))
 	}
-	name("cluster", c.ClusterName)
 	if len(c.Roles) == 0 {
 		bad = append(bad, wrong("roles", "must name at least one of data (or master), worker, witness"))
 	}
@@ -279,6 +281,9 @@ func (c Config) cluster() []error {
 	}
 	if err := c.Maps.Validate(); err != nil {
 		bad = append(bad, wrong("maps", "%v", err))
+	}
+	if err := c.Loaders.Validate(); err != nil {
+		bad = append(bad, wrong("loaders", "%v", err))
 	}
 	return bad
 }

@@ -3,12 +3,14 @@ package node
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"gridnode/grid"
+	"gridnode/imap"
 )
 
 func TestDefaultConfig_IsValid(t *testing.T) {
@@ -29,6 +31,12 @@ func TestValidate_NamesTheKey(t *testing.T) {
 		{"no partitions", func(c *Config) { c.Partitions = 0 }, []string{"partition-count"}},
 		{"expect nobody", func(c *Config) { c.Expect = 0 }, []string{"expect"}},
 		{"no cluster name", func(c *Config) { c.ClusterName = "" }, []string{"cluster"}},
+		{"any printable cluster name", func(c *Config) { c.ClusterName = "a/b: é" }, nil},
+		{"blank at the end of the cluster's name", func(c *Config) { c.ClusterName = "a " }, []string{"cluster"}},
+		{"tab in the cluster's name", func(c *Config) { c.ClusterName = "a\tb" }, []string{"cluster"}},
+		{"long cluster name", func(c *Config) { c.ClusterName = strings.Repeat("a", 65) }, []string{"cluster"}},
+		{"no loader", func(c *Config) { c.Loaders = imap.Loaders{"m": nil} }, []string{"loaders"}},
+		{"loader of the engine's", func(c *Config) { c.Loaders = imap.Loaders{"engine_x": struct{ imap.Loader }{}} }, []string{"loaders"}},
 		{"name with blank", func(c *Config) { c.Name = "n 1" }, []string{"name"}},
 		{"all interfaces", func(c *Config) { c.Bind = "0.0.0.0:5701"; c.Advertise = "10.0.0.1:5701" }, []string{"bind"}},
 		{"all interfaces, empty host", func(c *Config) { c.HTTP = ":8080" }, []string{"http"}},

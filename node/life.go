@@ -94,7 +94,7 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 		Self: self, View: l.cluster, Proposer: l.cluster, Caller: l.transport, Leased: l.cluster.LeaseValid,
 		NewStore: l.newStore, Logger: l.component("partition"),
 	})
-	l.maps = imap.NewAt(guarded{l.host, l.cluster.Quorum}, self).WithRegistry(l.registry)
+	l.maps = imap.NewAt(guarded{l.host, l.cluster.Quorum}, self).WithRegistry(l.registry).WithLoaders(n.cfg.Loaders)
 	if err = l.newEngine(); err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func newHome(cfg Config, view func() (*grid.State, <-chan struct{})) *imap.Home 
 		return members, len(s.Partitions)
 	}
 	return imap.NewHome(imap.HomeConfig{
-		Maps: cfg.Maps, MaxBytes: int64(cfg.MapMemoryLimitMB) << 20, Spread: spread, Processors: cfg.Processors,
+		Maps: cfg.Maps, MaxBytes: int64(cfg.MapMemoryLimitMB) << 20, Spread: spread, Processors: cfg.Processors, Interceptors: cfg.Interceptors,
 	})
 }
 
@@ -276,6 +276,7 @@ func (l *life) run(ctx context.Context) error {
 	if !orderly { // no request can succeed here any more, so none is waited for
 		l.http.End(cmp.Or(err, errStopped))
 	}
+	l.transport.Refuse() // else a client that is let go would come back here first, and be let go again
 	stopAll(errStopped)
 	door.stop()
 	clients.stop()

@@ -424,7 +424,7 @@ func again(t *testing.T, old *Process, seed string) *Process {
 	if seed != "" {
 		seeds = []string{seed}
 	}
-	m, err := Start(old.binary, "clients", old.Port, seeds, old.log)
+	m, err := Start(old.binary, start, Wanted{Cluster: "clients", Port: old.Port, Seeds: seeds}, old.log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +485,7 @@ func TestC165_AMemberComesBackElsewhere(t *testing.T) {
 	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Start(members[2].binary, "clients", port, []string{members[0].Address()}, members[2].log)
+	p, err := Start(members[2].binary, start, Wanted{Cluster: "clients", Port: port, Seeds: []string{members[0].Address()}}, members[2].log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,50 +11,82 @@ import (
 	"regexp"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/apache/thrift/lib/go/thrift"
+	"github.com/hazelcast/hazelcast-go-client"
 )
 
 // Controller is the stand-in: a Thrift service (strict binary protocol, buffered transport), one goroutine for each connection.
 type Controller struct {
 	listener net.Listener
-	start    func(cluster string, port int, seeds []string) (*Process, error)
+	start    func(Wanted) (*Process, error)
 	logf     func(format string, args ...any)
 
-	mu       sync.Mutex // guards clusters; held while members start and stop, as callers expect one thing after the other
-	clusters map[string]*clusterOf
-	conns    map[net.Conn]struct{}
-	wg       sync.WaitGroup
+	mu     sync.Mutex // guards what follows
+	closed bool
+	conns  map[net.Conn]struct{}
+	wg     sync.WaitGroup
 }
+
+// suite is one connection: a run of tests, with the clusters that it has asked for. Two runs may use one name for clusters of their own. Its calls
+// come one after the other.
+type suite struct {
+	c        *Controller
+	clusters map[string]*clusterOf
+}
+
+// Wanted is a member that is asked for.
+type Wanted struct {
+	Cluster string
+	Port    int
+	First   int // port of the cluster's first member
+	Seeds   []string
+	Stored  []string // maps that have a store
+}
+
+const (
+	maxName = 64 // of a cluster
+	// endsIn is how long the end of a member takes at least. The suites count on clients that have noticed it when they are told of it.
+	endsIn = 500 * time.Millisecond
+)
 
 // clusterOf is what was asked for under one name.
 type clusterOf struct {
 	port    int // of the first member; the others follow
+	stored  []string
 	members []*Process
+	client  *hazelcast.Client // for scripts; nil until there is one
 }
 
-// NewController listens where the clients' suites look for it. start starts a member that joins seeds and returns it when it is ready.
-func NewController(start func(cluster string, port int, seeds []string) (*Process, error), logf func(string, ...any)) (*Controller, error) {
+// end kills the members.
+func (c *clusterOf) end() {
+	if c.client != nil {
+		_ = c.client.Shutdown(context.Background())
+	}
+	for _, m := range c.members {
+		m.Kill()
+	}
+}
+
+// NewController listens where the clients' suites look for it. start starts a member and returns it when it is ready.
+func NewController(start func(Wanted) (*Process, error), logf func(string, ...any)) (*Controller, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:9701")
 	if err != nil {
 		return nil, fmt.Errorf("remote controller: %w", err)
 	}
-	c := &Controller{listener: ln, start: start, logf: logf, clusters: map[string]*clusterOf{}, conns: map[net.Conn]struct{}{}}
+	c := &Controller{listener: ln, start: start, logf: logf, conns: map[net.Conn]struct{}{}}
 	c.wg.Go(c.accept)
 	return c, nil
 }
 
-// Close ends the service and kills all members.
+// Close ends the service and waits until all members are killed.
 func (c *Controller) Close() {
 	_ = c.listener.Close()
 	c.mu.Lock()
+	c.closed = true
 	for conn := range c.conns {
 		_ = conn.Close()
-	}
-	for _, cl := range c.clusters {
-		for _, m := range cl.members {
-			m.Kill()
-		}
 	}
 	c.mu.Unlock()
 	c.wg.Wait()
@@ -68,10 +100,17 @@ func (c *Controller) accept() {
 		}
 		c.mu.Lock()
 		c.conns[conn] = struct{}{}
+		if c.closed {
+			_ = conn.Close()
+		}
 		c.mu.Unlock()
 		c.wg.Go(func() {
-			if err := c.serve(conn); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			s := &suite{c: c, clusters: map[string]*clusterOf{}}
+			if err := s.serve(conn); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 				c.logf("remote controller: %v", err)
+			}
+			for _, cl := range s.clusters {
+				cl.end()
 			}
 			c.mu.Lock()
 			delete(c.conns, conn)
@@ -81,8 +120,8 @@ func (c *Controller) accept() {
 	}
 }
 
-// serve answers the calls of one connection.
-func (c *Controller) serve(conn net.Conn) error {
+// serve answers the calls.
+func (s *suite) serve(conn net.Conn) error {
 	t := thrift.NewTBufferedTransport(thrift.NewTSocketFromConnConf(conn, nil), 4096)
 	p := thrift.NewTBinaryProtocolConf(t, nil)
 	ctx := context.Background()
@@ -98,9 +137,9 @@ func (c *Controller) serve(conn net.Conn) error {
 		if err := p.ReadMessageEnd(ctx); err != nil {
 			return err
 		}
-		result, err := c.call(name, args)
+		result, err := s.call(name, args)
 		if err != nil {
-			c.logf("remote controller: %s%v: %v", name, args, err)
+			s.c.logf("remote controller: %s%v: %v", name, args, err)
 		}
 		if err := errors.Join(answer(ctx, p, name, seq, result, err), p.Flush(ctx)); err != nil {
 			return err
@@ -158,30 +197,42 @@ type (
 var (
 	clusterName = regexp.MustCompile(`<cluster-name>([^<]+)</cluster-name>`)
 	portNumber  = regexp.MustCompile(`<port[^>]*>(\d+)</port>`)
+	storedMap   = regexp.MustCompile(`<map name="([^"]+)">\s*<map-store enabled="true">`)
 )
 
-func (c *Controller) call(name string, args map[int16]any) (any, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	text := func(id int16) string { s, _ := args[id].(string); return s }
+func (s *suite) call(name string, args map[int16]any) (any, error) {
+	text := func(id int16) string { t, _ := args[id].(string); return t }
 	switch name {
 	case "ping":
 		return true, nil
 	case "createCluster", "createClusterKeepClusterName":
-		return c.create(text(2))
+		return s.create(text(2))
 	case "startMember":
-		return c.startMember(text(1))
+		return s.startMember(text(1))
 	case "shutdownMember":
-		return c.end(text(1), text(2), (*Process).Leave)
+		return s.end(text(1), text(2), (*Process).Leave)
 	case "terminateMember":
-		return c.end(text(1), text(2), (*Process).Kill)
+		return s.end(text(1), text(2), (*Process).Crash)
 	case "executeOnController":
-		return response{message: "scripts are not run: there is no Java here"}, nil
+		return s.script(text(1), text(2))
 	}
 	return nil, fmt.Errorf("no method %s", name)
 }
 
-func (c *Controller) create(xml string) (any, error) {
+// script does what a script asks for. A script that fails is an answer, and for the suites no exception.
+func (s *suite) script(cluster, script string) (any, error) {
+	cl := s.clusters[cluster]
+	if cl == nil {
+		return nil, fmt.Errorf("no cluster %q", cluster)
+	}
+	if err := cl.runScript(cluster, script); err != nil {
+		s.c.logf("script: %v", err)
+		return response{message: err.Error()}, nil
+	}
+	return response{success: true}, nil
+}
+
+func (s *suite) create(xml string) (any, error) {
 	name, port := clusterName.FindStringSubmatch(xml), portNumber.FindStringSubmatch(xml)
 	if name == nil || port == nil {
 		return nil, errors.New("the config has no cluster-name or no port")
@@ -190,17 +241,20 @@ func (c *Controller) create(xml string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if old := c.clusters[name[1]]; old != nil {
-		for _, m := range old.members {
-			m.Kill()
-		}
+	id := name[1][max(0, len(name[1])-maxName):] // the suites go on with the id that they get
+	if old := s.clusters[id]; old != nil {
+		old.end()
 	}
-	c.clusters[name[1]] = &clusterOf{port: n}
-	return clusterResult{name[1]}, nil
+	cl := &clusterOf{port: n}
+	for _, m := range storedMap.FindAllStringSubmatch(xml, -1) {
+		cl.stored = append(cl.stored, m[1])
+	}
+	s.clusters[id] = cl
+	return clusterResult{id}, nil
 }
 
-func (c *Controller) startMember(cluster string) (any, error) {
-	cl := c.clusters[cluster]
+func (s *suite) startMember(cluster string) (any, error) {
+	cl := s.clusters[cluster]
 	if cl == nil {
 		return nil, fmt.Errorf("no cluster %q", cluster)
 	}
@@ -214,7 +268,7 @@ func (c *Controller) startMember(cluster string) (any, error) {
 	for used[port] {
 		port++
 	}
-	m, err := c.start(cluster, port, seeds)
+	m, err := s.c.start(Wanted{Cluster: cluster, Port: port, First: cl.port, Seeds: seeds, Stored: cl.stored})
 	if err != nil {
 		return nil, err
 	}
@@ -222,14 +276,15 @@ func (c *Controller) startMember(cluster string) (any, error) {
 	return memberResult{m.ID, "127.0.0.1", int32(m.Port)}, nil
 }
 
-func (c *Controller) end(cluster, member string, how func(*Process)) (any, error) {
-	cl := c.clusters[cluster]
+func (s *suite) end(cluster, member string, how func(*Process)) (any, error) {
+	cl := s.clusters[cluster]
 	if cl == nil {
 		return false, nil
 	}
 	for i, m := range cl.members {
 		if m.ID == member {
 			how(m)
+			time.Sleep(endsIn)
 			cl.members = append(cl.members[:i], cl.members[i+1:]...)
 			return true, nil
 		}

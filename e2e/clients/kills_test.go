@@ -258,7 +258,7 @@ func (l *load) kill(t *testing.T, members []*Process, victim int) round {
 	r := round{member: victim, before: before}
 	r.silent, r.back = l.measure(before, busyWithin)
 	old := members[victim]
-	m, err := Start(old.binary, "clients", old.Port, []string{other.Address()}, old.log)
+	m, err := Start(old.binary, start, Wanted{Cluster: "clients", Port: old.Port, Seeds: []string{other.Address()}}, old.log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ var languages = []language{
 		name: "node", tools: []string{"node", "npm"}, pins: []string{"node/package.json", "node/package-lock.json"}, use: "node/use.js",
 		whole: "9007199254740993", foreign: "-25",
 		install: func(t *testing.T, dir string) error {
-			return run(t, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir)
+			return command(t, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir)
 		},
 		program: func(_ *testing.T, packages, source string) *exec.Cmd {
 			cmd := exec.Command("node", source)
@@ -55,7 +55,7 @@ var languages = []language{
 		whole: "7", foreign: "-21",
 		install: func(t *testing.T, dir string) error {
 			args := []string{"-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"}
-			return run(t, "python3", append(args, "--target", filepath.Join(dir, "site"), "-r", filepath.Join(dir, "requirements.txt"))...)
+			return command(t, "python3", append(args, "--target", filepath.Join(dir, "site"), "-r", filepath.Join(dir, "requirements.txt"))...)
 		},
 		program: func(_ *testing.T, packages, source string) *exec.Cmd {
 			cmd := exec.Command("python3", source)
@@ -67,7 +67,7 @@ var languages = []language{
 		name: "java", tools: []string{"java", "javac", "mvn"}, pins: []string{"java/pom.xml"}, use: "java/Use.java",
 		whole: "9007199254740993", foreign: "-100",
 		install: func(t *testing.T, dir string) error {
-			return run(t, "mvn", "-q", "-B", "-f", filepath.Join(dir, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+dir)
+			return command(t, "mvn", "-q", "-B", "-f", filepath.Join(dir, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+dir)
 		},
 		program: compiledJava,
 	},
@@ -82,15 +82,15 @@ func compiledJava(t *testing.T, packages, source string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	path := filepath.Join(packages, "*") + string(os.PathListSeparator) + classes
-	if err := run(t, "javac", append([]string{"-nowarn", "-cp", path, "-d", classes}, sources...)...); err != nil {
+	if err := command(t, "javac", append([]string{"-nowarn", "-cp", path, "-d", classes}, sources...)...); err != nil {
 		t.Fatal(err)
 	}
 	main := strings.TrimSuffix(filepath.Base(source), ".java")
 	return exec.Command("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", path, main)
 }
 
-// run runs a tool; its error has what it printed.
-func run(t *testing.T, name string, args ...string) error {
+// command runs a tool; its error has what it printed.
+func command(t *testing.T, name string, args ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), installWithin)
 	defer cancel()
@@ -276,7 +276,7 @@ func TestExamples(t *testing.T) {
 	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Start(buildMember(t), "dev", port, nil, nil)
+	m, err := Start(buildMember(t), start, Wanted{Cluster: "dev", Port: port}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

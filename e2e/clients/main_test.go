@@ -11,6 +11,9 @@ import (
 	"testing"
 )
 
+// start is the command that starts a member.
+var start = []string{"start"}
+
 // binDir is where the program is built, once for all tests.
 var binDir string
 

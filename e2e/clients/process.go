@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 const (
 	readyWithin = 30 * time.Second
 	leaveWithin = 40 * time.Second
+	crashWithin = 5 * time.Second
 	askEvery    = 20 * time.Millisecond
 )
 
@@ -32,14 +34,15 @@ type Process struct {
 	ended  chan struct{} // closed when it has been waited for
 }
 
-// Start starts a member on 127.0.0.1 and returns it when it can serve. args come behind those for where it is.
-func Start(binary, cluster string, port int, seeds []string, log *os.File, args ...string) (*Process, error) {
+// Start starts a member on 127.0.0.1 and returns it when it can serve. first come before, and args behind, those for who and where it is.
+func Start(binary string, first []string, w Wanted, log *os.File, args ...string) (*Process, error) {
 	httpAddr, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{binary: binary, log: log, Port: port, HTTP: "http://" + httpAddr, ended: make(chan struct{})}
-	args = append([]string{"start", "--cluster", cluster, "--bind", p.Address(), "--http", httpAddr, "--join=" + strings.Join(seeds, ",")}, args...)
+	p := &Process{binary: binary, log: log, Port: w.Port, HTTP: "http://" + httpAddr, ended: make(chan struct{})}
+	who := []string{"--cluster", w.Cluster, "--bind", p.Address(), "--http", httpAddr, "--join=" + strings.Join(w.Seeds, ",")}
+	args = slices.Concat(first, who, args)
 	p.cmd = exec.Command(binary, args...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -132,6 +135,16 @@ func (p *Process) Safe(members int) bool {
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
+}
+
+// Crash is Kill for e2e/clients/member, which stops listening first.
+func (p *Process) Crash() {
+	_ = p.cmd.Process.Signal(syscall.SIGUSR1)
+	select {
+	case <-p.ended:
+	case <-time.After(crashWithin):
+		p.Kill()
+	}
 }
 
 // Leave lets the member hand over what it holds and waits for its end, for a bounded time.

@@ -43,7 +43,7 @@ func startMembers(t *testing.T, n int) []*Process {
 		if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
 			t.Fatal(err)
 		}
-		m, err := Start(binary, "clients", port, seeds, log)
+		m, err := Start(binary, start, Wanted{Cluster: "clients", Port: port, Seeds: seeds}, log)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestGoClient_LogsIn(t *testing.T) {
 	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Start(buildMember(t), "clients", port, nil, log, "--client-users-file", users, "--log-level", "debug")
+	m, err := Start(buildMember(t), start, Wanted{Cluster: "clients", Port: port}, log, "--client-users-file", users, "--log-level", "debug")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ func (l *streamListener) offer(c net.Conn, patience time.Duration) (ok bool) {
 	return false
 }
 
-// acceptLoop accepts streams until the transport closes. Failures that pass, such as too many open files, only slow it down.
+// acceptLoop accepts streams until the transport closes or takes no more. Failures that pass, such as too many open files, only slow it down.
 func (t *Transport) acceptLoop() error {
 	var delay time.Duration
 	for {
@@ -173,6 +173,13 @@ func (t *Transport) acceptLoop() error {
 			if err == nil {
 				_ = raw.Close()
 			}
+			return nil
+		}
+		if t.refusing.Load() {
+			if err == nil {
+				_ = raw.Close()
+			}
+			<-t.ctx.Done()
 			return nil
 		}
 		if errors.Is(err, net.ErrClosed) {

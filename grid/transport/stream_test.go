@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gridnode/grid"
 	"gridnode/internal/memnet"
 )
 
@@ -30,6 +31,26 @@ func TestStreams_ToldApart(t *testing.T) {
 			t.Errorf("got %q, %v", got, err)
 		}
 		_ = c.Close()
+	})
+}
+
+// Whoever comes to a member that takes no more is refused, not taken and let go: it would come again at once. What there is lives on.
+func TestRefuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.b.Handle(7, func(_ grid.MemberID, body []byte, reply func([]byte, error)) { reply(body, nil) })
+		if _, err := p.a.Call(within(time.Second), "b", 7, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		p.b.Refuse()
+		p.b.Refuse()
+		if c, err := p.net.Host("x").Dial(within(time.Second), "b:1"); err == nil {
+			t.Error("a stream was taken")
+			_ = c.Close()
+		}
+		if got, err := p.a.Call(within(time.Second), "b", 7, []byte("y")); err != nil || string(got) != "y" {
+			t.Errorf("a connection that was there: %q, %v", got, err)
+		}
 	})
 }
 

@@ -43,6 +43,7 @@ type Transport struct {
 	closed bool
 	wg     sync.WaitGroup // wg.Go only under mu, while not closed
 
+	refusing         atomic.Bool // no more streams are accepted
 	bytesOut, writes atomic.Uint64
 }
 
@@ -193,6 +194,12 @@ func (t *Transport) Run(ctx context.Context) error {
 	}
 	t.Close()
 	return err
+}
+
+// Refuse makes the transport take no more streams from outside. Those that there are live on, and it still dials. It may be called more than once.
+func (t *Transport) Refuse() {
+	t.refusing.Store(true)
+	_ = t.listener.Close()
 }
 
 // Close ends the transport: what waits for an answer ends with an error. It returns when all goroutines have ended; it may be called more

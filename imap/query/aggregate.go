@@ -69,9 +69,9 @@ func (a Aggregation) NewState() (*State, error) {
 	return s, err
 }
 
-// Add takes an entry. The slices may be kept and must not change.
-func (s *State) Add(key, value []byte) error {
-	r := NewRecord(key, value)
+// Add takes an entry. Its key and value may be kept and must not change.
+func (s *State) Add(r *Record) error {
+	key, value := r.key.data, r.value.data
 	var err error
 	s.path.each(r, func(v Value) bool {
 		err = s.take(v, key, value)

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strings"
@@ -58,6 +59,8 @@ func (c *compiler) compile(p Predicate, depth int) (test, error) {
 		return func(*Record) bool { return p.Op == OpTrue }, nil
 	case OpAnd, OpOr, OpNot:
 		return c.logic(p, depth)
+	case OpType:
+		return typed(p), nil
 	}
 	a, err := parsePath(p.Attribute)
 	if err != nil {
@@ -71,6 +74,16 @@ func (c *compiler) compile(p Predicate, depth int) (test, error) {
 		return func(r *Record) bool { return !a.each(r, holds) }, nil
 	}
 	return func(r *Record) bool { return a.each(r, holds) }, nil
+}
+
+func typed(p Predicate) test {
+	ids := make(map[int64]bool, len(p.Values))
+	for _, v := range p.Values {
+		ids[v.Int()] = true
+	}
+	return func(r *Record) bool {
+		return len(r.value.data) >= 4 && ids[int64(int32(binary.BigEndian.Uint32(r.value.data)))]
+	}
 }
 
 func (c *compiler) logic(p Predicate, depth int) (test, error) {

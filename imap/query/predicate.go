@@ -26,6 +26,7 @@ const (
 	OpILike   // OpLike in any case
 	OpRegex   // Pattern in RE2's syntax matches the whole text
 	OpIsNull
+	OpType // the entry's value has one of Values as its type id, whatever the attribute
 )
 
 // Predicate is a condition on entries, as plain data. Logic has two values: a comparison with what is absent, or of another class, is false,
@@ -101,6 +102,15 @@ func Regex(attribute, pattern string) Predicate {
 // IsNull holds if the attribute is absent or null.
 func IsNull(attribute string) Predicate { return Predicate{Op: OpIsNull, Attribute: attribute} }
 
+// Typed holds if the value of the entry is of one of those type ids. No where text says that.
+func Typed(ids ...int32) Predicate {
+	p := Predicate{Op: OpType, Attribute: "this"}
+	for _, id := range ids {
+		p.Values = append(p.Values, IntOf(int64(id)))
+	}
+	return p
+}
+
 var signs = map[Op]string{
 	OpEqual: "=", OpNotEqual: "<>", OpLess: "<", OpLessEqual: "<=", OpGreater: ">", OpGreaterEqual: ">=", OpLike: "LIKE", OpILike: "ILIKE",
 	OpRegex: "REGEX",
@@ -129,6 +139,8 @@ func (p Predicate) String() string {
 		values[i] = v.String()
 	}
 	switch p.Op {
+	case OpType:
+		return "type of " + name(p.Attribute) + " IN (" + strings.Join(values, ", ") + ")"
 	case OpIn:
 		return name(p.Attribute) + " IN (" + strings.Join(values, ", ") + ")"
 	case OpBetween:

@@ -325,7 +325,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		for op := Count; op <= AverageNumber; op++ {
 			if s, err := (Aggregation{Op: op, Attribute: "a"}).Decode(b); err == nil {
-				_ = s.Add(data, data)
+				_ = s.Add(NewRecord(data, data))
 				_, _ = s.Result()
 			}
 		}

@@ -241,7 +241,7 @@ func aggregate(t *testing.T, agg Aggregation, values []string, split int) string
 		if i >= split {
 			s = states[1]
 		}
-		if err := s.Add(textData(fmt.Sprint("k", i)), jsonData(v)); err != nil {
+		if err := s.Add(NewRecord(textData(fmt.Sprint("k", i)), jsonData(v))); err != nil {
 			return "error: " + err.Error()
 		}
 	}
@@ -268,7 +268,7 @@ func TestDistinct_IsBounded(t *testing.T) {
 	s, _ := Aggregation{Distinct, ""}.NewState()
 	var err error
 	for i := 0; i <= MaxDistinct && err == nil; i++ {
-		err = s.Add(nil, longData(int64(i)))
+		err = s.Add(NewRecord(nil, longData(int64(i))))
 	}
 	if !errors.Is(err, grid.ErrTooLarge) {
 		t.Errorf("more than %d values: %v", MaxDistinct, err)

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"io"
@@ -45,25 +46,38 @@ type Record struct {
 }
 
 // NewRecord returns the record of an entry. Both slices are a type id of four bytes and a payload, and must not change meanwhile.
-func NewRecord(key, value []byte) *Record {
-	return &Record{key: doc{data: key}, value: doc{data: value}}
+func NewRecord(key, value []byte) *Record { return NewRecordOf(key, value, nil) }
+
+// NewRecordOf is NewRecord for entries that may be compact values of those schemas.
+func NewRecordOf(key, value []byte, schemas *Schemas) *Record {
+	return &Record{key: doc{data: key, schemas: schemas}, value: doc{data: value, schemas: schemas}}
 }
+
+// Missing returns the id of a schema without which key or value could not be read when they were asked for; 0: none is missing.
+func (r *Record) Missing() int64 { return cmp.Or(r.key.missing, r.value.missing) }
 
 // doc is data that is read at most once.
 type doc struct {
-	data []byte
-	read bool
-	root node
+	data    []byte
+	schemas *Schemas
+	read    bool
+	root    node
+	missing int64
 }
 
 func (d *doc) tree() node {
 	if !d.read {
-		d.read, d.root = true, decode(d.data)
+		d.read = true
+		if len(d.data) >= 4 && int32(binary.BigEndian.Uint32(d.data)) == typeCompact {
+			d.root, d.missing = decodeCompact(d.data[4:], d.schemas)
+		} else {
+			d.root = decode(d.data)
+		}
 	}
 	return d.root
 }
 
-// decode returns what the data says; nil if it cannot be read.
+// decode returns what data says that is not compact; nil if it cannot be read.
 func decode(data []byte) node {
 	if len(data) < 4 {
 		return nil

@@ -32,6 +32,7 @@ var graph = []rule{
 	{"e2e/soak", nil, "it sees the program as a user does: from outside"},
 	{"e2e/failover", nil, "it sees the program as a user does: from outside"},
 	{"e2e/clients", nil, "it sees the program as a client does: from outside"},
+	{"e2e/clients/member", []string{"node", "clientproto", "imap", "grid/transport"}, "it is a program of one's own with a member in it"},
 }
 
 // testOnly are packages that only tests, and each other, may import.
