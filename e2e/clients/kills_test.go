@@ -211,7 +211,8 @@ func TestGoClient_EachMemberKilledUnderLoad(t *testing.T) {
 	limit := time.Duration(*rounds)*30*time.Second + time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	members, client := threeMembers(t, ctx)
+	members := startMembers(t, 3)
+	client := connect(t, ctx, members)
 	l := &load{errs: map[string]int{}}
 	for name, m := range map[string]**hazelcast.Map{"registers": &l.registers, "ids": &l.ids, "counters": &l.counters} {
 		var err error
@@ -257,13 +258,7 @@ func (l *load) kill(t *testing.T, members []*Process, victim int) round {
 	members[victim].Kill()
 	r := round{member: victim, before: before}
 	r.silent, r.back = l.measure(before, busyWithin)
-	old := members[victim]
-	m, err := Start(old.binary, start, Wanted{Cluster: "clients", Port: old.Port, Seeds: []string{other.Address()}}, old.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Kill)
-	members[victim] = m
+	members[victim] = startAt(t, "clients", members[victim].Port, []string{other.Address()}, nil)
 	return r
 }
 

@@ -42,7 +42,7 @@ var languages = []language{
 		name: "node", tools: []string{"node", "npm"}, pins: []string{"node/package.json", "node/package-lock.json"}, use: "node/use.js",
 		whole: "9007199254740993", foreign: "-25",
 		install: func(t *testing.T, dir string) error {
-			return command(t, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir)
+			return runTool(t, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir)
 		},
 		program: func(_ *testing.T, packages, source string) *exec.Cmd {
 			cmd := exec.Command("node", source)
@@ -55,7 +55,7 @@ var languages = []language{
 		whole: "7", foreign: "-21",
 		install: func(t *testing.T, dir string) error {
 			args := []string{"-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"}
-			return command(t, "python3", append(args, "--target", filepath.Join(dir, "site"), "-r", filepath.Join(dir, "requirements.txt"))...)
+			return runTool(t, "python3", append(args, "--target", filepath.Join(dir, "site"), "-r", filepath.Join(dir, "requirements.txt"))...)
 		},
 		program: func(_ *testing.T, packages, source string) *exec.Cmd {
 			cmd := exec.Command("python3", source)
@@ -67,7 +67,7 @@ var languages = []language{
 		name: "java", tools: []string{"java", "javac", "mvn"}, pins: []string{"java/pom.xml"}, use: "java/Use.java",
 		whole: "9007199254740993", foreign: "-100",
 		install: func(t *testing.T, dir string) error {
-			return command(t, "mvn", "-q", "-B", "-f", filepath.Join(dir, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+dir)
+			return runTool(t, "mvn", "-q", "-B", "-f", filepath.Join(dir, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+dir)
 		},
 		program: compiledJava,
 	},
@@ -82,15 +82,15 @@ func compiledJava(t *testing.T, packages, source string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	path := filepath.Join(packages, "*") + string(os.PathListSeparator) + classes
-	if err := command(t, "javac", append([]string{"-nowarn", "-cp", path, "-d", classes}, sources...)...); err != nil {
+	if err := runTool(t, "javac", append([]string{"-nowarn", "-cp", path, "-d", classes}, sources...)...); err != nil {
 		t.Fatal(err)
 	}
 	main := strings.TrimSuffix(filepath.Base(source), ".java")
 	return exec.Command("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", path, main)
 }
 
-// command runs a tool; its error has what it printed.
-func command(t *testing.T, name string, args ...string) error {
+// runTool runs a tool; its error has what it printed.
+func runTool(t *testing.T, name string, args ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), installWithin)
 	defer cancel()
@@ -189,6 +189,7 @@ func addresses(members []*Process) string {
 // The official clients of other languages, unmodified, do with maps what their documentation says: see use.* for what that is. What they put
 // is read over HTTP, and the other way round.
 func TestOtherLanguages_UseMaps(t *testing.T) {
+	t.Parallel()
 	members := startMembers(t, 3)
 	for key, v := range map[string][2]string{
 		"text": {"text/plain", "héllo"}, "json": {"application/json", `{"a":[1,null]}`}, "number": {"application/json", "42"},
@@ -268,19 +269,8 @@ func get(t *testing.T, url string) (string, http.Header) {
 
 // The programs of examples/clients do as their page says.
 func TestExamples(t *testing.T) {
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var port int
-	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
-		t.Fatal(err)
-	}
-	m, err := Start(buildMember(t), start, Wanted{Cluster: "dev", Port: port}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Kill)
+	t.Parallel()
+	m := startAt(t, "dev", freePort(t), nil, nil)
 	const dir = "../../examples/clients/"
 	programs := map[string]func(t *testing.T) *exec.Cmd{
 		"go": func(*testing.T) *exec.Cmd { return exec.Command("go", "run", dir+"go") },
@@ -293,7 +283,7 @@ func TestExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := program(t)
-			cmd.Args = append(cmd.Args, address)
+			cmd.Args = append(cmd.Args, m.Address())
 			out, err := output(t, cmd)
 			bare := strings.NewReplacer("'", "", `"`, "", " ", "").Replace(out)
 			if err != nil || !strings.Contains(bare, "city:Oslo") || !strings.Contains(bare, "[ann]") {

@@ -3,6 +3,7 @@ package clients
 import (
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,9 +11,6 @@ import (
 	"sync"
 	"testing"
 )
-
-// start is the command that starts a member.
-var start = []string{"start"}
 
 // binDir is where the program is built, once for all tests.
 var binDir string
@@ -43,12 +41,45 @@ var built = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// buildMember returns the program.
-func buildMember(t *testing.T) string {
+// startAt starts a member on a port of 127.0.0.1. It ends with the test.
+func startAt(t *testing.T, cluster string, port int, seeds []string, log *os.File, args ...string) *Process {
 	t.Helper()
-	file, err := built()
+	binary, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file
+	m, err := Start(binary, []string{"start"}, Wanted{Cluster: cluster, Port: port, Seeds: seeds}, log, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Kill)
+	return m
+}
+
+// startMembers starts a cluster that ends with the test.
+func startMembers(t *testing.T, n int) []*Process {
+	t.Helper()
+	log, err := os.Create(filepath.Join(t.TempDir(), "members.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = log.Close() })
+	var members []*Process
+	var seeds []string
+	for range n {
+		m := startAt(t, "clients", freePort(t), seeds, log)
+		members, seeds = append(members, m), append(seeds, m.Address())
+	}
+	return members
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().(*net.TCPAddr).Port
 }

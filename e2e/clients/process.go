@@ -28,10 +28,8 @@ type Process struct {
 	Port int    // of the grid
 	HTTP string // base URL
 
-	binary string
-	log    *os.File
-	cmd    *exec.Cmd
-	ended  chan struct{} // closed when it has been waited for
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has been waited for
 }
 
 // Start starts a member on 127.0.0.1 and returns it when it can serve. first come before, and args behind, those for who and where it is.
@@ -40,7 +38,7 @@ func Start(binary string, first []string, w Wanted, log *os.File, args ...string
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{binary: binary, log: log, Port: w.Port, HTTP: "http://" + httpAddr, ended: make(chan struct{})}
+	p := &Process{Port: w.Port, HTTP: "http://" + httpAddr, ended: make(chan struct{})}
 	who := []string{"--cluster", w.Cluster, "--bind", p.Address(), "--http", httpAddr, "--join=" + strings.Join(w.Seeds, ",")}
 	args = slices.Concat(first, who, args)
 	p.cmd = exec.Command(binary, args...)

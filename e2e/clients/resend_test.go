@@ -96,8 +96,7 @@ func (b *between) copy(to, from net.Conn, cut func() bool) {
 
 // A client sends a lock or an unlock again when its connection broke before the answer. It counts once all the same.
 func TestGoClient_LockIsSentAgain(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := caseContext(t)
 	members := startMembers(t, 1)
 	proxy := newBetween(t, members[0].Address())
 	cfg := hazelcast.Config{}
@@ -109,7 +108,7 @@ func TestGoClient_LockIsSentAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Shutdown(context.Background()) })
+	shutdownLater(t, client)
 	m, err := client.GetMap(ctx, "sent-again")
 	if err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@ package clients
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,36 +21,6 @@ func threeMembers(t *testing.T, ctx context.Context) ([]*Process, *hazelcast.Cli
 	return members, connect(t, ctx, members)
 }
 
-// startMembers starts a cluster that ends with the test.
-func startMembers(t *testing.T, n int) []*Process {
-	t.Helper()
-	binary := buildMember(t)
-	log, err := os.Create(filepath.Join(t.TempDir(), "members.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = log.Close() })
-	var members []*Process
-	var seeds []string
-	for range n {
-		address, err := freeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var port int
-		if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
-			t.Fatal(err)
-		}
-		m, err := Start(binary, start, Wanted{Cluster: "clients", Port: port, Seeds: seeds}, log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(m.Kill)
-		members, seeds = append(members, m), append(seeds, m.Address())
-	}
-	return members
-}
-
 func connect(t *testing.T, ctx context.Context, members []*Process) *hazelcast.Client {
 	t.Helper()
 	cfg := hazelcast.Config{}
@@ -60,7 +28,7 @@ func connect(t *testing.T, ctx context.Context, members []*Process) *hazelcast.C
 	for _, m := range members {
 		cfg.Cluster.Network.Addresses = append(cfg.Cluster.Network.Addresses, m.Address())
 	}
-	cfg.Logger.Level = logger.OffLevel
+	cfg.Logger.Level = logger.ErrorLevel
 	client, err := hazelcast.StartNewClientWithConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)

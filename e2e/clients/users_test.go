@@ -2,7 +2,6 @@ package clients
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,19 +25,7 @@ func TestGoClient_LogsIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var port int
-	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
-		t.Fatal(err)
-	}
-	m, err := Start(buildMember(t), start, Wanted{Cluster: "clients", Port: port}, log, "--client-users-file", users, "--log-level", "debug")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.Kill)
+	m := startAt(t, "clients", freePort(t), nil, log, "--client-users-file", users, "--log-level", "debug")
 	for _, c := range []struct {
 		user, password string
 		in             bool
