@@ -83,6 +83,21 @@ func guarded(t *testing.T, ctx context.Context, members ...*Process) *hazelcast.
 	return m
 }
 
+// guardedThrough is guarded for a client that talks to one member only.
+func guardedThrough(t *testing.T, ctx context.Context, p *Process) *hazelcast.Map {
+	t.Helper()
+	client, err := hazelcast.StartNewClientWithConfig(ctx, through(p.Address()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shutdownLater(t, client)
+	m, err := client.GetMap(ctx, "guarded")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // lockLater asks for the lock of k, and sends when it has it.
 func lockLater(ctx context.Context, m *hazelcast.Map) (owner context.Context, got chan error) {
 	owner, got = m.NewLockContext(ctx), make(chan error, 1)
@@ -146,24 +161,15 @@ func TestC135_TheHoldersMemberStandsStill(t *testing.T) {
 	ctx := caseContext(t)
 	members := startMembers(t, 3)
 	safe(t, members)
-	cfg := through(members[2].Address())
-	client, err := hazelcast.StartNewClientWithConfig(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shutdownLater(t, client)
-	theirs, err := client.GetMap(ctx, "guarded")
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := guardedThrough(t, ctx, members[2])
 	former := theirs.NewLockContext(ctx)
 	if err := theirs.Lock(former, "k"); err != nil {
 		t.Fatal(err)
 	}
-	m := guarded(t, ctx, members[:2]...)
+	m := guardedThrough(t, ctx, members[0]) // one that talks to all may have asked the member that stands still, and notices after a minute
 	owner, got := lockLater(ctx, m)
 	signal(t, members[2], syscall.SIGSTOP)
-	awaitLock(t, "the lock of a client whose member stands still", got, 75*time.Second) // the waiter itself may have asked that member
+	awaitLock(t, "the lock of a client whose member stands still", got, 40*time.Second)
 	signal(t, members[2], syscall.SIGCONT)
 	late, cancel := context.WithTimeout(former, 40*time.Second)
 	defer cancel()
