@@ -106,7 +106,7 @@ func TestLedger_SuspensionFences(t *testing.T) {
 		l.sync(s, now)
 		l.arrived("m2", 41, now)
 		if l.grant(member("m2"), 41, now) || len(l.decide(s, now)) > 0 {
-			t.Fatal("a lease, or active, before it has learned what it lost")
+			t.Fatal("violation: a lease, or active, before it has learned what it lost")
 		}
 		if !l.grant(member("m3"), 41, now) {
 			t.Fatal("no lease for another one")
