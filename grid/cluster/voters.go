@@ -61,12 +61,31 @@ func nextServerChanges(self grid.MemberID, s *grid.State, servers []raft.Server,
 	}); len(up) > 0 {
 		return up
 	}
+	return demotion(self, s, func(id grid.MemberID) bool { return known[id] == raft.Voter }, want, ready)
+}
+
+// demotion returns who loses the vote now, if anybody. Those who are silent come first, and nobody who is not loses it while another voter is:
+// of five voters of which two have just died, the third to go would take the majority along.
+func demotion(self grid.MemberID, s *grid.State, votes func(grid.MemberID) bool, want []grid.MemberID, ready func(grid.MemberID) bool) []serverChange {
+	var spare []serverChange
+	silent := false
 	for _, m := range s.Members {
-		if !slices.Contains(want, m.ID) && known[m.ID] == raft.Voter && m.ID != self {
-			return []serverChange{{op: demote, id: m.ID}}
+		if !votes(m.ID) || m.ID == self {
+			continue
 		}
+		unwanted, isReady := !slices.Contains(want, m.ID), ready(m.ID)
+		switch {
+		case unwanted && !isReady:
+			return []serverChange{{op: demote, id: m.ID}}
+		case unwanted && spare == nil:
+			spare = []serverChange{{op: demote, id: m.ID}}
+		}
+		silent = silent || !isReady
 	}
-	return nil
+	if silent {
+		return nil
+	}
+	return spare
 }
 
 // promotions returns which of the candidates become voters now. A master that is leaving needs one heir, and at once.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"pgregory.net/rapid"
 
 	"gridnode/grid"
 )
@@ -152,4 +153,57 @@ func TestNextServerChanges_WaitsForASilentMember(t *testing.T) {
 			t.Errorf("%s: %v become voters, want %v", tc.name, got, tc.want)
 		}
 	}
+}
+
+// TestServerChanges_KeepAMajority: members fall silent, and are removed, suspended or not noticed yet. As long as a majority of the voters is
+// heard, no change takes that away.
+func TestServerChanges_KeepAMajority(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.SampledFrom([]int{5, 3, 4, 6, 7}).Draw(t, "members")
+		s := &grid.State{Members: members(make([]string, n)...)}
+		silent := map[grid.MemberID]bool{}
+		var servers []raft.Server
+		var list []grid.Member
+		for i, m := range s.Members {
+			vote := raft.Voter
+			if i > 0 && rapid.IntRange(0, 5).Draw(t, "no vote") == 5 {
+				vote = raft.Nonvoter
+			}
+			servers = append(servers, raft.Server{ID: raft.ServerID(m.ID), Suffrage: vote})
+			silent[m.ID] = i > 0 && rapid.Bool().Draw(t, "silent")
+			switch fate := rapid.IntRange(0, 2).Draw(t, "fate"); {
+			case silent[m.ID] && fate == 1:
+				continue // removed
+			case silent[m.ID] && fate == 2:
+				m.State = grid.Suspended
+			}
+			list = append(list, m)
+		}
+		s.Members = list
+		heard := func(id grid.MemberID) bool { return !silent[id] }
+		majority := func() bool {
+			n := 0
+			for _, sv := range servers {
+				if sv.Suffrage == raft.Voter && heard(grid.MemberID(sv.ID)) {
+					n++
+				}
+			}
+			return n > votersOf(servers)/2
+		}
+		if !majority() {
+			t.Skip("the majority is gone already")
+		}
+		for range 40 {
+			changes := nextServerChanges("m1", s, servers, heard)
+			for _, change := range changes {
+				if servers = applied(servers, change); !majority() {
+					t.Fatalf("%+v of %+v leaves no majority: %v, silent %v", change, changes, servers, silent)
+				}
+			}
+			if len(changes) == 0 {
+				return
+			}
+		}
+		t.Fatal("it does not end")
+	})
 }
