@@ -219,7 +219,7 @@ def aggregates(client):
     ints.put_all({i: i for i in range(4)})
     same("int_sum", ints.aggregate(aggregator.int_sum()), 6)
     same("int_avg", ints.aggregate(aggregator.int_avg()), 1.5)
-    same("identity", sorted(ints.project(projection.identity())), [0, 1, 2, 3])
+    same("identity", sorted(e.value for e in ints.project(projection.identity())), [0, 1, 2, 3])
 
 
 def locks(client):
