@@ -31,7 +31,8 @@ type clusterInfo struct {
 	DataMembers    int
 	Safe           bool
 	LostPartitions int
-	Moves          int
+
+	Moves, MovesWaiting, HandOvers, Drops int // that are under way, or owed
 }
 
 func (a *app) membersCommand() *cobra.Command {
@@ -84,7 +85,7 @@ func (c clusterInfo) line() string {
 	case c.DataMembers == 0:
 		return fmt.Sprintf("%s, no data members: nothing can be stored", partitions)
 	case !c.Safe:
-		return fmt.Sprintf("%s, %s, cluster not safe yet (%s)", partitions, kept, plural(c.Moves, "move"))
+		return fmt.Sprintf("%s, %s, cluster not safe yet (%s)", partitions, kept, plural(c.Moves+c.MovesWaiting+c.HandOvers+c.Drops, "move"))
 	case few != "" && c.Backups == 0:
 		return fmt.Sprintf("%s, no backups: %s", partitions, few)
 	case few != "":

@@ -66,7 +66,7 @@ func allSettings() []setting {
 		{key: "leave-timeout", usage: "how long a member that leaves hands over what it holds (default 30s)", set: span(func(s *settings) *time.Duration { return &s.LeaveTimeout })},
 		{key: "heartbeat-interval", usage: "how often a member renews its lease (default 100ms)", set: span(func(s *settings) *time.Duration { return &s.HeartbeatInterval })},
 		{key: "lease", usage: "how long a member may act after a renewal (default 500ms)", set: span(func(s *settings) *time.Duration { return &s.Lease })},
-		{key: "session-timeout", usage: "how long a silent member is kept when nothing hints that it is dead (default 5s)", set: span(func(s *settings) *time.Duration { return &s.SessionTimeout })},
+		{key: "session-timeout", usage: "how long a silent member is kept that answers when it is asked, and that nothing else hints to be dead (default 5s)", set: span(func(s *settings) *time.Duration { return &s.SessionTimeout })},
 		{key: "loss-patience", usage: "how long a silent member is waited for that has the only copies of something (default 30s)",
 			set: span(func(s *settings) *time.Duration { return &s.LossPatience })},
 		{key: "insecure", usage: "allow addresses that other machines can reach, although nobody authenticates", isSet: true, set: truth(func(s *settings) *bool { return &s.Insecure })},

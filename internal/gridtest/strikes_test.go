@@ -149,12 +149,13 @@ func (n *nemesis) find(who role) (m, backup *Member) {
 	return live[n.rnd.IntN(len(live))], backup
 }
 
-// spare waits until no partition has a member as its only in-sync replica, and reports whether it came to that.
+// spare waits until no partition has a member as its only in-sync replica, and no two members are left, of whom one has the only vote. It reports
+// whether it came to that.
 func (n *nemesis) spare(m *Member) bool {
 	id := m.ID()
 	for range 100 {
 		s := m.Node.State()
-		if !slices.ContainsFunc(s.Partitions, func(p grid.Partition) bool { return p.InSync(id) && len(p.Replicas) < 2 }) {
+		if len(s.Members) > 2 && !slices.ContainsFunc(s.Partitions, func(p grid.Partition) bool { return p.InSync(id) && len(p.Replicas) < 2 }) {
 			return true
 		}
 		time.Sleep(5 * time.Millisecond)
