@@ -141,6 +141,21 @@ func (l *ledger) ready(id grid.MemberID, s *grid.State, now time.Time) bool {
 	return t != nil && l.leased(id, now) && t.index > 0 && t.index+maxBehind >= s.Index
 }
 
+// served returns the state without suspended members that are not heard: they are no servers of raft's. To a server that does not answer raft waits up
+// to 10 s between attempts; one that is new gets the log at once.
+func (l *ledger) served(s *grid.State, now time.Time) *grid.State {
+	away := func(m grid.Member) bool {
+		t := l.members[m.ID]
+		return m.State == grid.Suspended && m.ID != l.self && (t == nil || !t.beat || now.Sub(t.heard) > l.lease)
+	}
+	if !slices.ContainsFunc(s.Members, away) {
+		return s
+	}
+	there := *s
+	there.Members = slices.DeleteFunc(slices.Clone(s.Members), away)
+	return &there
+}
+
 // decide says which changes of the members are due now, and marks those that it removes or suspends. It never names a member whose lease may
 // still run.
 func (l *ledger) decide(s *grid.State, now time.Time) []grid.Command {

@@ -326,6 +326,7 @@ func (m *reign) startServerChange(ctx context.Context, tasks *sync.WaitGroup, s 
 	if conf.Error() != nil {
 		return
 	}
+	s = m.ledger.served(s, now)
 	changes := nextServerChanges(m.c.self.ID, s, conf.Configuration().Servers, func(id grid.MemberID) bool { return m.ledger.ready(id, s, now) })
 	if len(changes) == 0 {
 		return

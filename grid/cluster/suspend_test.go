@@ -180,3 +180,35 @@ func TestLedger_LosesNothingThatMayLive(t *testing.T) {
 		}
 	})
 }
+
+// TestLedger_SuspendedMembersAreServedWhenHeard: raft sends its log to suspended members only while they are heard.
+func TestLedger_SuspendedMembersAreServedWhenHeard(t *testing.T) {
+	s := held(3)
+	start := time.Now()
+	c := DefaultConfig()
+	l := newLedger("m1", &c, s, start)
+	served := func(after time.Duration) (out []grid.MemberID) {
+		for _, m := range l.served(s, start.Add(after)).Members {
+			out = append(out, m.ID)
+		}
+		return out
+	}
+	all, rest := []grid.MemberID{"m1", "m2", "m3"}, []grid.MemberID{"m1", "m3"}
+	if got := served(time.Hour); !slices.Equal(got, all) {
+		t.Errorf("without any that is suspended: %v", got)
+	}
+	s.Members[0].State, s.Members[1].State = grid.Suspended, grid.Suspended // the first is the master
+	if got := served(time.Second); !slices.Equal(got, rest) {
+		t.Errorf("not heard: %v", got)
+	}
+	l.arrived("m2", 0, start.Add(2*time.Second))
+	if got := served(2 * time.Second); !slices.Equal(got, all) {
+		t.Errorf("heard: %v", got)
+	}
+	if got := served(3 * time.Second); !slices.Equal(got, rest) {
+		t.Errorf("silent again: %v", got)
+	}
+	if len(s.Members) != 3 {
+		t.Error("the state was changed")
+	}
+}
