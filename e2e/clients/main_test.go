@@ -63,7 +63,12 @@ func startMembers(t *testing.T, n int) []*Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = log.Close() })
+	t.Cleanup(func() {
+		_ = log.Close()
+		if b, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("the members' log, at its end:\n%s", b[max(0, len(b)-16<<10):])
+		}
+	})
 	var members []*Process
 	var seeds []string
 	for range n {
