@@ -108,7 +108,7 @@ func TestGoClient_UsesMapsAndSurvivesAKill(t *testing.T) {
 		if i == 100 {
 			members[0].Kill()
 		}
-		// The client may lose a call that it makes in the moment in which it closes the connection, and waits then for as long as it is let.
+		// Once a call was seen to wait for as long as it was let. So each has a limit of its own, and a few may get no answer.
 		one, cancelOne := context.WithTimeout(ctx, 10*time.Second)
 		if key := fmt.Sprint(i); numbers.Set(one, key, i) == nil {
 			acked[key] = i
