@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -64,7 +65,8 @@ func (s *Service) Drain(ctx context.Context) error {
 	}
 }
 
-// movable counts the executions that still may be moved away. What is not known counts.
+// movable counts the executions that still may be moved away. What is not known counts, unless all members are leaving: then nobody can take a task,
+// and what says so may have gone with those who left first.
 func (w *worker) movable(ctx context.Context) int {
 	byJob := map[string][]*execution{}
 	w.mu.Lock()
@@ -75,6 +77,9 @@ func (w *worker) movable(ctx context.Context) int {
 	n := 0
 	for id, execs := range byJob {
 		st, err := w.state(ctx, id)
+		if err != nil && w.nobodyStays() {
+			continue
+		}
 		for _, e := range execs {
 			if err != nil || !settled(st, e.key.incarnation, e.ref) && !staysBehind(st, e.ref) || e.is() == starting {
 				n++
@@ -82,6 +87,13 @@ func (w *worker) movable(ctx context.Context) int {
 		}
 	}
 	return n
+}
+
+// nobodyStays reports whether all members are leaving, or are gone.
+func (w *worker) nobodyStays() bool {
+	members, _ := w.cfg.Cluster.Members()
+	self := w.cfg.Cluster.Self()
+	return !slices.ContainsFunc(members, func(m Member) bool { return m.ID != self && !m.Leaving })
 }
 
 // staysBehind reports whether the master has decided that an attempt on a leaving member has nowhere to go.
