@@ -12,6 +12,12 @@ import (
 	"gridnode/grid"
 )
 
+// The requests that say who a client is.
+const (
+	withPassword = 0x000100
+	withToken    = 0x000200
+)
+
 // What an authentication may come to.
 const (
 	authenticated     = 0
@@ -25,22 +31,15 @@ const mapService = "hz:impl:mapService"
 type handler func(ctx context.Context, q *call) ([]byte, error)
 
 // authenticate takes the first request of a connection, which must say who the client is. An error ends the connection.
-func (c *conn) authenticate(q *call) error {
-	switch q.spec.id {
-	case 0x000100:
-	case 0x000200:
-		err := fail(codeAuthentication, "custom credentials are not supported: log in with user and password")
-		c.send(failure(q.m.correlation(), err))
-		return c.flushed(err)
-	default:
+func (c *conn) authenticate(ctx context.Context, q *call) error {
+	if q.spec.id != withPassword && q.spec.id != withToken {
 		err := fail(codeAuthentication, "the first request must be an authentication, not %s", q.spec.name)
 		c.send(failure(q.m.correlation(), err))
 		return c.flushed(err)
 	}
-	s, _ := c.s.cfg.View.View()
-	self, ok := s.Member(c.s.cfg.Self)
-	if !ok || !shown(self) || len(s.Partitions) == 0 { // some clients cannot bear a list of members that is empty
-		err := fail(codeNotActive, "this member has not joined its cluster yet")
+	s, self, ok := c.s.joined(ctx)
+	if !ok {
+		err := fail(codeNotActive, "this member is not, or not yet, part of its cluster")
 		c.send(failure(q.m.correlation(), err))
 		return c.flushed(err)
 	}
@@ -90,18 +89,63 @@ func (c *conn) flushed(err error) error {
 	return err
 }
 
+// joined returns the agreed state once this member is part of it and there are partitions: some clients cannot bear a list of members that is
+// empty. A member that is coming up lets clients wait, as a listener does on which nobody accepts yet. The Go client counts a connection that is
+// closed before it is let in like one that it has lost: after that it would leave again the one that it gets next.
+func (s *Server) joined(ctx context.Context) (*grid.State, grid.Member, bool) {
+	ctx, cancel := context.WithTimeout(ctx, joinPatience)
+	defer cancel()
+	for {
+		state, changed := s.cfg.View.View()
+		self, ok := state.Member(s.cfg.Self)
+		if ok && shown(self) && len(state.Partitions) > 0 {
+			s.wasIn.Store(true)
+			return state, self, true
+		}
+		if s.wasIn.Load() { // it has been removed, and will not be back as the same member
+			return nil, grid.Member{}, false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, grid.Member{}, false
+		}
+	}
+}
+
 func (c *conn) judge(q *call) int {
 	switch {
 	case q.text("cluster") != c.s.cfg.ClusterName:
 		c.s.log.Warn("client refused: another cluster's name", "client", q.text("name"), "cluster", q.text("cluster"), "from", c.raw.RemoteAddr())
 		return credentialsFailed
-	case c.s.cfg.Login != nil && !c.s.cfg.Login(q.text("user"), q.text("password")):
-		c.s.log.Warn("client refused: wrong credentials", "client", q.text("name"), "user", q.text("user"), "from", c.raw.RemoteAddr())
+	case !c.admitted(q):
+		c.s.log.Warn("client refused: wrong credentials", "client", q.text("name"), "by", loginName(q), "from", c.raw.RemoteAddr())
 		return credentialsFailed
 	case q.long("version") != serializationVer:
 		return versionMismatch
 	}
 	return authenticated
+}
+
+// admitted reports whether a client may connect by what it shows of itself.
+func (c *conn) admitted(q *call) bool {
+	cfg := c.s.cfg
+	switch {
+	case cfg.Login == nil && cfg.Token == nil:
+		return true
+	case q.spec.id == withToken:
+		return cfg.Token != nil && cfg.Token(q.raw("credentials"))
+	default:
+		return cfg.Login != nil && cfg.Login(q.text("user"), q.text("password"))
+	}
+}
+
+// loginName is what may be shown of the credentials.
+func loginName(q *call) string {
+	if q.spec.id == withToken {
+		return "a token"
+	}
+	return "user " + q.text("user")
 }
 
 // address writes host:port as the protocol does.

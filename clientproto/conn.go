@@ -82,7 +82,7 @@ func (c *conn) read(ctx context.Context, wg *sync.WaitGroup) error {
 			continue
 		}
 		if !c.known {
-			if err := c.authenticate(q); err != nil {
+			if err := c.authenticate(ctx, q); err != nil {
 				return err
 			}
 			in = bufio.NewReaderSize(in, readAtOnce)
@@ -218,6 +218,11 @@ func (q *call) text(name string) string {
 
 func (q *call) data(name string) data {
 	v, _ := q.field(name).(data)
+	return v
+}
+
+func (q *call) raw(name string) []byte {
+	v, _ := q.field(name).([]byte)
 	return v
 }
 

@@ -2,8 +2,6 @@ package clientproto
 
 import (
 	"context"
-	"encoding/binary"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -221,24 +219,5 @@ func TestAuthentication_TellsTheMembers(t *testing.T) {
 		if uuids != 2*wantOwners {
 			t.Errorf("cluster %s: %d members are told: %v", cluster, uuids, m)
 		}
-	}
-}
-
-// A member that is still joining takes no clients: the list of members that it would tell them could be empty.
-func TestAuthentication_NotWhileJoining(t *testing.T) {
-	s := newTestServer(3)
-	state, _ := s.cfg.View.View()
-	state.Members[0].State = grid.Joining
-	conn := dial(t, s)
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := conn.Write(unhex(t, authRequest)); err != nil {
-		t.Fatal(err)
-	}
-	head := make([]byte, 4+frameHead)
-	if _, err := io.ReadFull(conn, head); err != nil {
-		t.Fatal(err)
-	}
-	if kind := binary.LittleEndian.Uint32(head[frameHead:]); kind != 0 {
-		t.Errorf("the answer is of type %#x, not an error", kind)
 	}
 }

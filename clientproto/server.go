@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,7 @@ const (
 	maxConnections   = 4096
 	beforeAuth       = 1 << 10 // bytes of a message from somebody who is not known yet
 	authTimeout      = 5 * time.Second
+	joinPatience     = 4 * time.Second // for which a client waits until the member has joined; by default clients' own patience is 5 s
 	maxMessage       = 64 << 20
 	maxInFlight      = 4096     // requests of one connection
 	maxUnsent        = 64 << 20 // bytes that wait for a client to take them
@@ -34,7 +36,7 @@ type View interface {
 	View() (*grid.State, <-chan struct{})
 }
 
-// Config is what a [Server] needs. All fields are required but Login and Logger.
+// Config is what a [Server] needs. All fields are required but Login, Token and Logger.
 type Config struct {
 	Self        grid.MemberID
 	ClusterName string
@@ -42,8 +44,10 @@ type Config struct {
 	Maps        *imap.Grid
 	Peers       Peers
 	Listener    net.Listener // of streams whose first three bytes, CP2, are already read
-	// Login decides who may connect; nil lets everybody in who knows the cluster's name.
+	// Login and Token decide who may connect: by a password, or by a token, which they do not keep. If only one is there, nobody can connect by
+	// the other; if both are nil, whoever knows the cluster's name can.
 	Login  func(user, password string) bool
+	Token  func(token []byte) bool
 	Logger *slog.Logger
 }
 
@@ -51,6 +55,8 @@ type Config struct {
 type Server struct {
 	cfg Config
 	log *slog.Logger
+
+	wasIn atomic.Bool // this member has been seen in the agreed state
 
 	mu      sync.Mutex // guards what follows
 	conns   map[*conn]struct{}

@@ -104,6 +104,9 @@ type Config struct {
 
 	// ClientUsers, from client-users-file, are the passwords of those who may connect as clients, by user. Nil: whoever knows the cluster's name.
 	ClientUsers map[string]Password
+	// ClientTokens, from client-tokens-file, are tokens with which clients may connect, by a name for each. With tokens and no users, nobody can
+	// connect with a password, and the other way round.
+	ClientTokens map[string]Password
 
 	// Processors are the entry processors of the program that the member is part of, by name. All members need the same.
 	Processors map[string]imap.Processor

@@ -102,6 +102,7 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 		Self: self, ClusterName: n.cfg.ClusterName, View: l.cluster, Maps: l.maps, Listener: l.transport.ClientListener(),
 		Peers:  clientPeers{l},
 		Login:  login(n.cfg.ClientUsers),
+		Token:  byToken(n.cfg.ClientTokens),
 		Logger: l.component("clients"),
 	})
 	l.http, err = rest.New(rest.Config{

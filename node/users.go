@@ -31,14 +31,37 @@ func login(users map[string]Password) func(user, password string) bool {
 	}
 }
 
-func (c Config) users() (bad []error) {
-	if c.ClientUsers != nil && len(c.ClientUsers) == 0 {
-		bad = append(bad, wrong("client-users-file", "it has no users: no client could connect"))
+// byToken decides who may connect with a token; nil says that tokens let nobody in, unless passwords do not either. Every token is looked at,
+// whichever fits.
+func byToken(tokens map[string]Password) func(token []byte) bool {
+	if tokens == nil {
+		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.ClientUsers)) {
-		if p := c.ClientUsers[name]; name == "" || len(name) > maxCredential || p == "" || len(p) > maxCredential {
-			bad = append(bad, wrong("client-users-file", "user %q: name and password have 1 to %d bytes each", name, maxCredential))
+	sums := make([][sha256.Size]byte, 0, len(tokens))
+	for _, want := range tokens {
+		sums = append(sums, sha256.Sum256([]byte(want)))
+	}
+	return func(token []byte) bool {
+		found, sum := 0, sha256.Sum256(token)
+		for i := range sums {
+			found |= subtle.ConstantTimeCompare(sums[i][:], sum[:])
+		}
+		return found == 1
+	}
+}
+
+func (c Config) users() (bad []error) {
+	check := func(key, what, secret string, all map[string]Password) {
+		if all != nil && len(all) == 0 {
+			bad = append(bad, wrong(key, "it has no %ss: no client could connect", what))
+		}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if p := all[name]; name == "" || len(name) > maxCredential || p == "" || len(p) > maxCredential {
+				bad = append(bad, wrong(key, "%s %q: name and %s have 1 to %d bytes each", what, name, secret, maxCredential))
+			}
 		}
 	}
+	check("client-users-file", "user", "password", c.ClientUsers)
+	check("client-tokens-file", "token", "token", c.ClientTokens)
 	return bad
 }

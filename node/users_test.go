@@ -24,6 +24,18 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+func TestByToken(t *testing.T) {
+	if byToken(nil) != nil {
+		t.Error("without tokens there is a check")
+	}
+	in := byToken(map[string]Password{"app": "one", "job": "two", "also": "two"})
+	for token, want := range map[string]bool{"one": true, "two": true, "": false, "on": false, "app": false, "onetwo": false} {
+		if got := in([]byte(token)); got != want {
+			t.Errorf("%q: %v", token, got)
+		}
+	}
+}
+
 func TestConfig_UsersAreCheckedAndHidden(t *testing.T) {
 	c := DefaultConfig()
 	for want, users := range map[string]map[string]Password{
@@ -34,7 +46,11 @@ func TestConfig_UsersAreCheckedAndHidden(t *testing.T) {
 			t.Errorf("%v: %v", users, err)
 		}
 	}
-	c.ClientUsers = map[string]Password{"ann": "secret"}
+	c.ClientUsers, c.ClientTokens = nil, map[string]Password{"app": ""}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `client-tokens-file`) || !strings.Contains(err.Error(), `token "app"`) {
+		t.Errorf("an empty token: %v", err)
+	}
+	c.ClientUsers, c.ClientTokens = map[string]Password{"ann": "secret"}, map[string]Password{"app": "secret"}
 	if err := c.Validate(); err != nil {
 		t.Error(err)
 	}

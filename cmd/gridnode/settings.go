@@ -60,6 +60,7 @@ func allSettings() []setting {
 		{key: "map-memory-limit-mb", usage: "megabytes that entries may take on this member, backups included (default 0: no bound)",
 			set: number(func(s *settings) *int { return &s.MapMemoryLimitMB })},
 		{key: "client-users-file", usage: "file with a line USER:PASSWORD for each who may connect as a client (default: none is asked for)", set: setClientUsers},
+		{key: "client-tokens-file", usage: "file with a line NAME:TOKEN for each token with which clients may connect (default: none is asked for)", set: setClientTokens},
 		{key: "roles", usage: "data (or master), worker, both, or witness (default data,worker)", many: true,
 			set: func(s *settings, v string) error { s.Roles = split(v); return nil }},
 		{key: "member-attributes", usage: "attributes of this member, such as zone=a,disk=ssd", many: true, set: setAttributes},

@@ -78,6 +78,7 @@ func TestEveryKey_Arrives(t *testing.T) {
 		"engine.checkpoint.interval": "7000", "engine.checkpoint.timeout": "8000", "engine.checkpoint.storage.type": "localfile",
 		"engine.checkpoint.storage.namespace": "/x", "engine.checkpoint.storage.max-retained": "5",
 	}
+	values["client-tokens-file"] = usersFile
 	want := defaultSettings()
 	want.Name, want.ClusterName, want.Bind, want.GridPortAuto, want.Advertise = "n7", "g1", "127.0.0.1:6000", false, "127.0.0.1:6001"
 	want.HTTP, want.HTTPPortAuto, want.HTTPAdvertise = "127.0.0.1:9000", false, "http://box:1"
@@ -90,6 +91,7 @@ func TestEveryKey_Arrives(t *testing.T) {
 		"cache*": {Eviction: "LRU", MaxSize: 9, MaxSizePolicy: "PER_PARTITION"},
 	}, 64
 	want.ClientUsers = map[string]node.Password{"ann": "secret"}
+	want.ClientTokens = want.ClientUsers
 	want.Insecure, want.logJSON, want.logLevel = true, true, 4
 	want.Engine = node.EngineConfig{StateCleanupDelay: 5 * time.Second, HistoryJobExpire: 2 * time.Minute, HistoryMax: 9, SlotNum: 8, JobScheduleStrategy: node.ScheduleWait,
 		CheckpointInterval: 7 * time.Second, CheckpointTimeout: 8 * time.Second, CheckpointStorage: node.StorageLocalFile, CheckpointNamespace: "/x", CheckpointRetained: 5}

@@ -25,6 +25,12 @@ func TestClientUsers(t *testing.T) {
 	if diff := cmp.Diff(map[string]node.Password{"ann": "a:b ", "bob": "x"}, s.ClientUsers); diff != "" {
 		t.Error(diff)
 	}
+	if err := setClientTokens(s, private("app:t:k")); err != nil || s.ClientTokens["app"] != "t:k" {
+		t.Errorf("tokens: %v, %v", s.ClientTokens["app"], err)
+	}
+	if err := setClientTokens(s, private("secret")); err == nil || !strings.Contains(err.Error(), "line 1: not NAME:TOKEN") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a line without a name: %v", err)
+	}
 	open := private("ann:x")
 	if err := os.Chmod(open, 0o640); err != nil {
 		t.Fatal(err)

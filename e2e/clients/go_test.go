@@ -36,7 +36,6 @@ var notServed = map[string]string{
 	"^TestClient$/^GetDistributedObjects$": "it makes a set",
 	"^TestClient$/^GetProxyInstance$/Client$/^(list|multi-map|pn-counter|queue|replicated-map|set|topic)$": "of Hazelcast's structures there are maps only",
 	"^TestClientInternal$/^ProxyManagerShutdown$":                                                          "it makes a queue",
-	"^TestClientInternal$/^InternalListenersAfterClientDisconnected$":                                      "it fails now and then, see docs/clients.md",
 	"^TestServer$": "its scripts store lists and classes of Java, which no client can write",
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,5 +48,29 @@ func TestGoClient_LogsIn(t *testing.T) {
 	}
 	if !strings.Contains(string(text), "wrong credentials") {
 		t.Error("refusals are not in the log")
+	}
+}
+
+// With client-tokens-file, only clients with one of the tokens are let in, and none with a password.
+func TestPythonClient_LogsInWithAToken(t *testing.T) {
+	python := languages[slices.IndexFunc(languages, func(l language) bool { return l.name == "python" })]
+	packages := python.packages(t)
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("app:open:sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := startAt(t, "clients", freePort(t), nil, nil, "--client-tokens-file", tokens)
+	for token, in := range map[string]bool{"open:sesame": true, "open": false} {
+		cmd := python.program(t, packages, "python/login.py")
+		cmd.Args = append(cmd.Args, "clients", m.Address(), token)
+		if out, err := output(t, cmd); (err == nil) != in || strings.Contains(out, "let in") != in {
+			t.Errorf("token %q: %v\n%s", token, err, out)
+		}
+	}
+	cfg := through(m.Address())
+	cfg.Cluster.ConnectionStrategy.Timeout = types.Duration(500 * time.Millisecond)
+	if client, err := hazelcast.StartNewClientWithConfig(caseContext(t), cfg); err == nil {
+		_ = client.Shutdown(context.Background())
+		t.Error("a client without a token is let in")
 	}
 }
