@@ -24,6 +24,8 @@ type conn struct {
 	name     string
 	known    bool // authenticated
 	inFlight chan struct{}
+	next     chan *call     // to goroutines that wait for a request
+	running  sync.WaitGroup // that run them
 
 	views atomic.Uint64 // correlation id of the registration for views; 0: none
 
@@ -37,10 +39,10 @@ type conn struct {
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
-	return &conn{s: s, raw: raw, inFlight: make(chan struct{}, maxInFlight), wake: make(chan struct{}, 1), listeners: map[uuidValue]*imap.Listener{}}
+	return &conn{s: s, raw: raw, inFlight: make(chan struct{}, maxInFlight), next: make(chan *call), wake: make(chan struct{}, 1), listeners: map[uuidValue]*imap.Listener{}}
 }
 
-// serve reads requests until the connection ends. Each runs on a goroutine of its own: one that waits, for a lock say, holds up no other.
+// serve reads requests until the connection ends. Each has a goroutine while it runs: one that waits, for a lock say, holds up no other.
 func (c *conn) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
@@ -50,16 +52,17 @@ func (c *conn) serve(ctx context.Context) {
 		c.write(ctx)
 		cancel()
 	})
-	err := c.read(ctx, &wg)
+	err := c.read(ctx)
 	cancel()
 	c.deafen()
+	c.running.Wait()
 	wg.Wait()
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		c.s.log.Debug("client connection ended", "client", c.name, "from", c.raw.RemoteAddr(), "error", err)
 	}
 }
 
-func (c *conn) read(ctx context.Context, wg *sync.WaitGroup) error {
+func (c *conn) read(ctx context.Context) error {
 	in := bufio.NewReaderSize(c.raw, beforeAuth) // who is not known yet gets no large buffer
 	_ = c.raw.SetReadDeadline(time.Now().Add(authTimeout))
 	for {
@@ -90,10 +93,7 @@ func (c *conn) read(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 		select {
 		case c.inFlight <- struct{}{}:
-			wg.Go(func() {
-				defer func() { <-c.inFlight }()
-				q.run(ctx)
-			})
+			c.begin(ctx, q)
 		default:
 			c.send(failure(m.correlation(), fail(codeOverload, "more than %d requests of this connection are under way", maxInFlight)))
 		}

@@ -20,11 +20,6 @@ const tryAtMost = requestBudget - 10*time.Second
 // never stands for no end in times that clients read.
 const never = math.MaxInt64
 
-// budget bounds a request that does not say how long it wants to wait.
-func budget(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, requestBudget)
-}
-
 // imap is the map of a request, as the client's thread uses it: its writes pass that thread's locks.
 func (q *call) imap() *imap.Map {
 	owner := imap.Owner{Session: q.c.client.String()}

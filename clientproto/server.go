@@ -62,6 +62,7 @@ type Server struct {
 	conns   map[*conn]struct{}
 	clients map[string]int // connections of each client
 
+	idle    chan struct{} // tokens of goroutines that wait for a request
 	objects objects
 }
 
@@ -70,7 +71,7 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}, clients: map[string]int{}}
+	return &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}, clients: map[string]int{}, idle: make(chan struct{}, maxIdle)}
 }
 
 // Run serves until ctx ends, and returns when all connections are closed and what they had asked for is over.

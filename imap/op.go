@@ -192,14 +192,6 @@ type viewReply struct {
 }
 
 func encode(v any) []byte {
-	switch w := v.(type) {
-	case op:
-		v = w.wire()
-	case *op:
-		v = w.wire()
-	case effect:
-		v = w.wire()
-	}
 	b, err := pack.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("imap: encode %T: %v", v, err)) // our own plain structs always encode

@@ -48,7 +48,7 @@ func NewStore(seqOf func(version uint64) uint64) *Store { return NewHome(HomeCon
 
 // Execute decides an operation and changes no entry.
 func (s *Store) Execute(raw []byte, version uint64, at time.Time) Decision {
-	o, err := decodeOp(raw)
+	o, err := decode[op](raw)
 	if err != nil {
 		return Decision{Err: err}
 	}
@@ -122,16 +122,16 @@ func (x *execution) decide(o op) (any, error) {
 
 // Apply does an effect, and returns what operations may wait for and need wait for no longer.
 func (s *Store) Apply(raw []byte, version uint64, at time.Time) (woken []string, err error) {
-	e, err := decode[wireEffect](raw)
+	e, err := decode[effect](raw)
 	if err != nil {
 		return nil, err
 	}
 	now := s.at(at)
 	s.capture.begin(s.registry, s.seqOf(version))
 	for i := range e.Changes {
-		c := e.Changes[i].change()
-		s.note(i, &c, version)
-		s.apply(&c, version, now)
+		c := &e.Changes[i]
+		s.note(i, c, version)
+		s.apply(c, version, now)
 	}
 	woken, s.woken = s.woken, nil
 	return woken, nil

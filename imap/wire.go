@@ -4,23 +4,13 @@ import (
 	"time"
 
 	"gridnode/grid"
+	"gridnode/grid/pack"
 )
 
-// Operations and effects travel in a form of their own: what is seldom set is apart, so that what is common costs no more than it must.
+// Operations, effects and the answers to single calls travel in a form of their own: what is seldom set is apart, so that what is common costs no more
+// than it must.
 
-// wireOp is an op as it travels.
-type wireOp struct {
-	Kind  opKind
-	Map   string
-	Key   []byte
-	Write *write
-	Txn   *txn
-	Keys  []ref
-	Limit int
-	Via   string // of Who
-	More  *moreOp
-}
-
+// moreOp is what an operation seldom has.
 type moreOp struct {
 	Bulk    *bulk
 	Bare    bool
@@ -35,47 +25,139 @@ type moreOp struct {
 	Inter   *interceptOp
 }
 
-func (o *op) wire() wireOp {
-	w := wireOp{Kind: o.Kind, Map: o.Map, Key: o.Key, Write: o.Write, Txn: o.Txn, Keys: o.Keys, Limit: o.Limit, Via: string(o.Who.Via)}
-	if o.Bulk != nil || o.Bare || o.Sweep != 0 || o.Value != nil || o.Who.Session != "" || o.Who.Thread != 0 || o.Fence != 0 ||
-		o.Lock != nil || o.Proc != nil || o.Ask != nil || o.Inter != nil {
-		w.More = &moreOp{
-			Bulk: o.Bulk, Bare: o.Bare, Sweep: o.Sweep, Value: o.Value, Session: o.Who.Session, Thread: o.Who.Thread, Fence: o.Fence,
-			Lock: o.Lock, Proc: o.Proc, Ask: o.Ask, Inter: o.Inter,
+func (o *op) more() *moreOp {
+	if o.Bulk == nil && !o.Bare && o.Sweep == 0 && o.Value == nil && o.Who.Session == "" && o.Who.Thread == 0 && o.Fence == 0 &&
+		o.Lock == nil && o.Proc == nil && o.Ask == nil && o.Inter == nil {
+		return nil
+	}
+	return &moreOp{
+		Bulk: o.Bulk, Bare: o.Bare, Sweep: o.Sweep, Value: o.Value, Session: o.Who.Session, Thread: o.Who.Thread, Fence: o.Fence,
+		Lock: o.Lock, Proc: o.Proc, Ask: o.Ask, Inter: o.Inter,
+	}
+}
+
+func (o *op) with(m *moreOp) {
+	o.Bulk, o.Bare, o.Sweep, o.Value, o.Fence = m.Bulk, m.Bare, m.Sweep, m.Value, m.Fence
+	o.Lock, o.Proc, o.Ask, o.Inter = m.Lock, m.Proc, m.Ask, m.Inter
+	o.Who.Session, o.Who.Thread = m.Session, m.Thread
+}
+
+const opFields = 9
+
+// EncodeMsgpack implements [pack.Writes].
+func (o op) EncodeMsgpack(e *pack.Encoder) error {
+	out := pack.Into(e, opFields)
+	out.Uint(uint64(o.Kind))
+	out.String(o.Map)
+	out.Bytes(o.Key)
+	if o.Write == nil {
+		out.Nil()
+	} else {
+		out.Struct(o.Write)
+	}
+	if o.Txn == nil {
+		out.Nil()
+	} else {
+		out.Any(o.Txn)
+	}
+	if o.Keys == nil {
+		out.Nil()
+	} else {
+		out.Any(o.Keys)
+	}
+	out.Int(int64(o.Limit))
+	out.String(string(o.Who.Via))
+	if m := o.more(); m == nil {
+		out.Nil()
+	} else {
+		out.Any(m)
+	}
+	return out.Err
+}
+
+// DecodeMsgpack implements [pack.Reads]. Without a session the operation is of that of the member.
+func (o *op) DecodeMsgpack(d *pack.Decoder) error {
+	err := pack.Fields(d, opFields, func(in *pack.In, i int) {
+		switch i {
+		case 0:
+			o.Kind = opKind(in.Uint())
+		case 1:
+			o.Map = in.String()
+		case 2:
+			o.Key = in.Bytes()
+		case 3:
+			o.Write = pack.Optional[write](in)
+		case 4:
+			in.Any(&o.Txn)
+		case 5:
+			in.Any(&o.Keys)
+		case 6:
+			o.Limit = int(in.Int())
+		case 7:
+			o.Who.Via = grid.MemberID(in.String())
+		case 8:
+			var m *moreOp
+			if in.Any(&m); m != nil {
+				o.with(m)
+			}
 		}
-	}
-	return w
-}
-
-// decodeOp reads an operation. Without a session it is of that of the member.
-func decodeOp(raw []byte) (op, error) {
-	w, err := decode[wireOp](raw)
-	if err != nil {
-		return op{}, err
-	}
-	o := op{Kind: w.Kind, Map: w.Map, Key: w.Key, Write: w.Write, Txn: w.Txn, Keys: w.Keys, Limit: w.Limit}
-	o.Who.Via = grid.MemberID(w.Via)
-	if m := w.More; m != nil {
-		o.Bulk, o.Bare, o.Sweep, o.Value, o.Fence = m.Bulk, m.Bare, m.Sweep, m.Value, m.Fence
-		o.Lock, o.Proc, o.Ask, o.Inter = m.Lock, m.Proc, m.Ask, m.Inter
-		o.Who.Session, o.Who.Thread = m.Session, m.Thread
-	}
+	})
 	if o.Who.Session == "" {
-		o.Who.Session = w.Via
+		o.Who.Session = string(o.Who.Via)
 	}
-	return o, nil
+	return err
 }
 
-// wireChange is a change as it travels.
-type wireChange struct {
-	Map    string
-	Key    []byte
-	Remove bool
-	Value  []byte
-	TTL    time.Duration
-	More   *moreChange
+const writeFields = 11
+
+// EncodeMsgpack implements [pack.Writes].
+func (w *write) EncodeMsgpack(e *pack.Encoder) error {
+	out := pack.Into(e, writeFields)
+	out.Uint(uint64(w.Cond))
+	out.Uint(w.Version)
+	out.Bytes(w.Old)
+	out.Bool(w.Remove)
+	out.Bytes(w.Value)
+	out.Int(int64(w.TTL))
+	out.Bool(w.WantOld)
+	out.Int(int64(w.Idle))
+	out.Bool(w.Whole)
+	out.Bool(w.Keep)
+	out.Bool(w.Evict)
+	return out.Err
 }
 
+// DecodeMsgpack implements [pack.Reads].
+func (w *write) DecodeMsgpack(d *pack.Decoder) error {
+	return pack.Fields(d, writeFields, func(in *pack.In, i int) {
+		switch i {
+		case 0:
+			w.Cond = condKind(in.Uint())
+		case 1:
+			w.Version = in.Uint()
+		case 2:
+			w.Old = in.Bytes()
+		case 3:
+			w.Remove = in.Bool()
+		case 4:
+			w.Value = in.Bytes()
+		case 5:
+			w.TTL = time.Duration(in.Int())
+		case 6:
+			w.WantOld = in.Bool()
+		case 7:
+			w.Idle = time.Duration(in.Int())
+		case 8:
+			w.Whole = in.Bool()
+		case 9:
+			w.Keep = in.Bool()
+		case 10:
+			w.Evict = in.Bool()
+		}
+	})
+}
+
+// moreChange is what a change seldom has.
 type moreChange struct {
 	Idle  time.Duration
 	Whole bool
@@ -87,25 +169,128 @@ type moreChange struct {
 	Inter *interceptState
 }
 
-type wireEffect struct{ Changes []wireChange }
-
-func (e *effect) wire() wireEffect {
-	w := wireEffect{Changes: make([]wireChange, len(e.Changes))}
-	for i := range e.Changes {
-		c := &e.Changes[i]
-		w.Changes[i] = wireChange{Map: c.Map, Key: c.Key, Remove: c.Remove, Value: c.Value, TTL: c.TTL}
-		if c.Idle != 0 || c.Kind != 0 || c.Cause != 0 || c.Age != 0 || c.Keep != nil || c.Lock != nil || c.Inter != nil {
-			w.Changes[i].More = &moreChange{c.Idle, c.Whole, c.Kind, c.Cause, c.Age, c.Keep, c.Lock, c.Inter}
-		}
+func (c *change) more() *moreChange {
+	if c.Idle == 0 && !c.Whole && c.Kind == 0 && c.Cause == 0 && c.Age == 0 && c.Keep == nil && c.Lock == nil && c.Inter == nil {
+		return nil
 	}
-	return w
+	return &moreChange{c.Idle, c.Whole, c.Kind, c.Cause, c.Age, c.Keep, c.Lock, c.Inter}
 }
 
-// change is what travelled.
-func (w *wireChange) change() change {
-	c := change{Map: w.Map, Key: w.Key, Remove: w.Remove, Value: w.Value, TTL: w.TTL}
-	if m := w.More; m != nil {
-		c.Idle, c.Whole, c.Kind, c.Cause, c.Age, c.Keep, c.Lock, c.Inter = m.Idle, m.Whole, m.Kind, m.Cause, m.Age, m.Keep, m.Lock, m.Inter
+const changeFields = 6
+
+// EncodeMsgpack implements [pack.Writes].
+func (c *change) EncodeMsgpack(e *pack.Encoder) error {
+	out := pack.Into(e, changeFields)
+	out.String(c.Map)
+	out.Bytes(c.Key)
+	out.Bool(c.Remove)
+	out.Bytes(c.Value)
+	out.Int(int64(c.TTL))
+	if m := c.more(); m == nil {
+		out.Nil()
+	} else {
+		out.Any(m)
 	}
-	return c
+	return out.Err
+}
+
+// DecodeMsgpack implements [pack.Reads].
+func (c *change) DecodeMsgpack(d *pack.Decoder) error {
+	return pack.Fields(d, changeFields, func(in *pack.In, i int) {
+		switch i {
+		case 0:
+			c.Map = in.String()
+		case 1:
+			c.Key = in.Bytes()
+		case 2:
+			c.Remove = in.Bool()
+		case 3:
+			c.Value = in.Bytes()
+		case 4:
+			c.TTL = time.Duration(in.Int())
+		case 5:
+			var m *moreChange
+			if in.Any(&m); m != nil {
+				c.Idle, c.Whole, c.Kind, c.Cause, c.Age, c.Keep, c.Lock, c.Inter = m.Idle, m.Whole, m.Kind, m.Cause, m.Age, m.Keep, m.Lock, m.Inter
+			}
+		}
+	})
+}
+
+// EncodeMsgpack implements [pack.Writes].
+func (e effect) EncodeMsgpack(enc *pack.Encoder) error {
+	out := pack.Into(enc, 1)
+	out.Len(len(e.Changes))
+	for i := range e.Changes {
+		out.Struct(&e.Changes[i])
+	}
+	return out.Err
+}
+
+// DecodeMsgpack implements [pack.Reads].
+func (e *effect) DecodeMsgpack(d *pack.Decoder) error {
+	return pack.Fields(d, 1, func(in *pack.In, _ int) { e.Changes = pack.List[change](in) })
+}
+
+const entryFields = 5
+
+// EncodeMsgpack implements [pack.Writes].
+func (r entryReply) EncodeMsgpack(e *pack.Encoder) error {
+	out := pack.Into(e, entryFields)
+	out.String(r.Map)
+	out.Bytes(r.Key)
+	out.Bytes(r.Value)
+	out.Uint(r.Version)
+	out.Int(int64(r.TTL))
+	return out.Err
+}
+
+// DecodeMsgpack implements [pack.Reads].
+func (r *entryReply) DecodeMsgpack(d *pack.Decoder) error {
+	return pack.Fields(d, entryFields, func(in *pack.In, i int) {
+		switch i {
+		case 0:
+			r.Map = in.String()
+		case 1:
+			r.Key = in.Bytes()
+		case 2:
+			r.Value = in.Bytes()
+		case 3:
+			r.Version = in.Uint()
+		case 4:
+			r.TTL = time.Duration(in.Int())
+		}
+	})
+}
+
+const writeReplyFields = 3
+
+// EncodeMsgpack implements [pack.Writes].
+func (r writeReply) EncodeMsgpack(e *pack.Encoder) error {
+	out := pack.Into(e, writeReplyFields)
+	out.Bool(r.Applied)
+	out.Uint(r.Version)
+	if r.Found == nil {
+		out.Nil()
+		return out.Err
+	}
+	out.Len(len(r.Found))
+	for i := range r.Found {
+		out.Struct(&r.Found[i])
+	}
+	return out.Err
+}
+
+// DecodeMsgpack implements [pack.Reads].
+func (r *writeReply) DecodeMsgpack(d *pack.Decoder) error {
+	return pack.Fields(d, writeReplyFields, func(in *pack.In, i int) {
+		switch i {
+		case 0:
+			r.Applied = in.Bool()
+		case 1:
+			r.Version = in.Uint()
+		case 2:
+			r.Found = pack.List[entryReply](in)
+		}
+	})
 }

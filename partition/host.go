@@ -358,6 +358,11 @@ func (h *Host) wait(ctx context.Context, p grid.PartitionID, c call) ([]byte, er
 	ch := make(chan answer, 1)
 	h.execute(p, c, func(b []byte, err error) { ch <- answer{b, err} })
 	select {
+	case a := <-ch: // most reads are answered by now, and need nothing of ctx
+		return a.reply, a.err
+	default:
+	}
+	select {
 	case a := <-ch:
 		return a.reply, a.err
 	case <-ctx.Done():

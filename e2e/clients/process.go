@@ -69,6 +69,9 @@ func freeAddress() (string, error) {
 // Address is where members and clients reach it.
 func (p *Process) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Port)) }
 
+// PID is its process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 func (p *Process) awaitReady() error {
 	client := &http.Client{Timeout: time.Second}
 	for deadline := time.Now().Add(readyWithin); time.Now().Before(deadline); time.Sleep(askEvery) {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
 )
@@ -16,18 +17,45 @@ const (
 	MaxDepth    = 32
 )
 
+const keep = 64 << 10 // bytes of a buffer that is kept for the next message
+
 // ErrMalformed is what [Unmarshal] returns, wrapped, for bytes that are not one msgpack value within the limits.
 var ErrMalformed = errors.New("malformed msgpack")
 
-// Marshal writes structs as arrays of their fields, in the order of declaration: a field is only ever added at the end.
+// Marshal writes structs as arrays of their fields, in the order of declaration: a field is only ever added at the end. What implements the
+// library's CustomEncoder, as messages do that are sent for every call, has to write the same.
 func Marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := msgpack.GetEncoder()
-	defer msgpack.PutEncoder(enc)
-	enc.Reset(&buf)
-	enc.UseArrayEncodedStructs(true)
-	err := enc.Encode(v)
-	return buf.Bytes(), err
+	w := writers.Get().(*writer)
+	defer w.free()
+	w.enc.Reset(&w.buf)
+	w.enc.UseArrayEncodedStructs(true)
+	if err := w.encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(w.buf.Bytes()), nil
+}
+
+// writer is an encoder and what it writes to.
+type writer struct {
+	enc *msgpack.Encoder
+	buf bytes.Buffer
+}
+
+var writers = sync.Pool{New: func() any { return &writer{enc: msgpack.NewEncoder(nil)} }}
+
+// encode spares what encodes itself the library's look at its type.
+func (w *writer) encode(v any) error {
+	if c, ok := v.(msgpack.CustomEncoder); ok {
+		return c.EncodeMsgpack(w.enc)
+	}
+	return w.enc.Encode(v)
+}
+
+func (w *writer) free() {
+	if w.buf.Cap() <= keep {
+		w.buf.Reset()
+		writers.Put(w)
+	}
 }
 
 // MarshalNamed writes structs as maps from the names of their fields, or their msgpack tags: for what outlives one version of a struct, or
@@ -47,7 +75,27 @@ func Unmarshal(b []byte, v any) error {
 	if err := Check(b); err != nil {
 		return err
 	}
-	return msgpack.Unmarshal(b, v)
+	r := readers.Get().(*reader)
+	defer r.free()
+	r.src.Reset(b)
+	r.dec.Reset(&r.src)
+	if c, ok := v.(msgpack.CustomDecoder); ok {
+		return c.DecodeMsgpack(r.dec)
+	}
+	return r.dec.Decode(v)
+}
+
+// reader is a decoder and what it reads from.
+type reader struct {
+	dec *msgpack.Decoder
+	src bytes.Reader
+}
+
+var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder(nil)} }}
+
+func (r *reader) free() {
+	r.src.Reset(nil)
+	readers.Put(r)
 }
 
 // Check reports whether b is one complete msgpack value within the limits. Every length in it is covered by bytes that are there.
@@ -94,16 +142,17 @@ var scalars = [64]int{
 	0x14: 3, 0x15: 4, 0x16: 6, 0x17: 10, 0x18: 18, // extensions of fixed size
 }
 
-// lengths describes the values that begin with a length: its width, what to add to it, and whether it counts elements.
-var lengths = map[byte]struct {
+// lengths describes the values that begin with a length, by their first byte, from 0xc0 on: its width, what to add to it, and whether it counts
+// elements.
+var lengths = [64]struct {
 	width, more int
 	elements    int // elements for each counted: 1 in an array, 2 in a map, 0 where it counts bytes
 }{
-	0xc4: {1, 0, 0}, 0xc5: {2, 0, 0}, 0xc6: {4, 0, 0}, // bytes
-	0xc7: {1, 1, 0}, 0xc8: {2, 1, 0}, 0xc9: {4, 1, 0}, // extensions
-	0xd9: {1, 0, 0}, 0xda: {2, 0, 0}, 0xdb: {4, 0, 0}, // strings
-	0xdc: {2, 0, 1}, 0xdd: {4, 0, 1}, // arrays
-	0xde: {2, 0, 2}, 0xdf: {4, 0, 2}, // maps
+	0x04: {1, 0, 0}, 0x05: {2, 0, 0}, 0x06: {4, 0, 0}, // bytes
+	0x07: {1, 1, 0}, 0x08: {2, 1, 0}, 0x09: {4, 1, 0}, // extensions
+	0x19: {1, 0, 0}, 0x1a: {2, 0, 0}, 0x1b: {4, 0, 0}, // strings
+	0x1c: {2, 0, 1}, 0x1d: {4, 0, 1}, // arrays
+	0x1e: {2, 0, 2}, 0x1f: {4, 0, 2}, // maps
 }
 
 // element returns how many elements the first value of b has inside, and the size of the rest of it.
@@ -124,8 +173,8 @@ func element(b []byte) (inside, size int, err error) {
 	case scalars[c-0xc0] > 0:
 		return 0, scalars[c-0xc0], fits(b, scalars[c-0xc0])
 	}
-	l, ok := lengths[c]
-	if !ok {
+	l := lengths[(c-0xc0)&63]
+	if l.width == 0 {
 		return 0, 0, fmt.Errorf("%w: byte %#x", ErrMalformed, c)
 	}
 	if err := fits(b, 1+l.width); err != nil {
