@@ -18,9 +18,10 @@ type budgeted struct {
 	parent   context.Context
 	deadline time.Time
 
-	mu   sync.Mutex      // guards what follows
-	real context.Context // nil until it is needed
-	stop context.CancelFunc
+	mu    sync.Mutex      // guards what follows
+	real  context.Context // nil until it is needed
+	stop  context.CancelFunc
+	ended bool // by cancel
 }
 
 // Deadline implements [context.Context].
@@ -32,36 +33,44 @@ func (b *budgeted) Done() <-chan struct{} {
 	defer b.mu.Unlock()
 	if b.real == nil {
 		b.real, b.stop = context.WithDeadline(b.parent, b.deadline)
+		if b.ended {
+			b.stop()
+		}
 	}
 	return b.real.Done()
 }
 
 // Err implements [context.Context].
 func (b *budgeted) Err() error {
-	ctx := b.current()
-	if err := ctx.Err(); err != nil || ctx != b.parent || time.Now().Before(b.deadline) {
-		return err
-	}
-	return context.DeadlineExceeded
-}
-
-// Value implements [context.Context].
-func (b *budgeted) Value(key any) any { return b.current().Value(key) }
-
-func (b *budgeted) current() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.real == nil {
-		return b.parent
+	switch {
+	case b.real != nil:
+		return b.real.Err()
+	case b.parent.Err() != nil:
+		return b.parent.Err()
+	case b.ended:
+		return context.Canceled
+	case !time.Now().Before(b.deadline):
+		return context.DeadlineExceeded
 	}
-	return b.real
+	return nil
+}
+
+// Value implements [context.Context]. Contexts that are made of this one find by it what they hang on.
+func (b *budgeted) Value(key any) any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.real != nil {
+		return b.real.Value(key)
+	}
+	return b.parent.Value(key)
 }
 
 func (b *budgeted) cancel() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.real == nil {
-		b.real, b.stop = context.WithCancel(b.parent)
+	if b.ended = true; b.stop != nil {
+		b.stop()
 	}
-	b.stop()
 }

@@ -70,7 +70,8 @@ func (c *conn) authenticate(ctx context.Context, q *call) error {
 		return c.flushed(fmt.Errorf("client %q was refused", q.text("name")))
 	}
 	c.client, c.name, c.known = q.uuid("uuid"), q.text("name"), true
-	c.s.arrived(c.client.String())
+	c.session = c.client.String()
+	c.s.arrived(c.session)
 	c.s.log.Info("client connected", "client", c.name, "type", q.text("type"), "version", q.text("clientVersion"), "from", c.raw.RemoteAddr())
 	return nil
 }

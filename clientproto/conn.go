@@ -21,6 +21,7 @@ type conn struct {
 	raw net.Conn
 
 	client   uuidValue // set by authentication, before any other request runs
+	session  string    // the same as text
 	name     string
 	known    bool // authenticated
 	inFlight chan struct{}
@@ -63,7 +64,7 @@ func (c *conn) serve(ctx context.Context) {
 }
 
 func (c *conn) read(ctx context.Context) error {
-	in := bufio.NewReaderSize(c.raw, beforeAuth) // who is not known yet gets no large buffer
+	in := &inbox{r: bufio.NewReaderSize(c.raw, beforeAuth)} // who is not known yet gets no large buffer
 	_ = c.raw.SetReadDeadline(time.Now().Add(authTimeout))
 	for {
 		limit := maxMessage
@@ -72,7 +73,7 @@ func (c *conn) read(ctx context.Context) error {
 		} else {
 			_ = c.raw.SetReadDeadline(time.Now().Add(silentFor))
 		}
-		m, err := readMessage(in, limit)
+		m, err := in.message(limit)
 		if err != nil {
 			return err
 		}
@@ -88,7 +89,7 @@ func (c *conn) read(ctx context.Context) error {
 			if err := c.authenticate(ctx, q); err != nil {
 				return err
 			}
-			in = bufio.NewReaderSize(in, readAtOnce)
+			in.r = bufio.NewReaderSize(in.r, readAtOnce)
 			continue
 		}
 		select {

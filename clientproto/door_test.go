@@ -133,7 +133,7 @@ func (p *peer) receive() message {
 	return m
 }
 
-// readAnswer is readMessage for answers, whose initial frames may be shorter than requests'.
+// readAnswer is readOne for answers, whose initial frames may be shorter than requests'.
 func readAnswer(r io.Reader) (m message, err error) {
 	for len(m) == 0 || !m[len(m)-1].is(flagFinal) {
 		var head [frameHead]byte

@@ -110,7 +110,7 @@ func ask(t *testing.T, s *Server, id uint32, partition int32, args map[string]an
 	end := frameHead + answerHead // of the initial frame, which is longer in requests
 	b = slices.Concat(b[:end], make([]byte, requestHead-answerHead), b[end:])
 	b[0] += requestHead - answerHead
-	m, err := readMessage(bytes.NewReader(b), maxMessage)
+	m, err := readOne(bytes.NewReader(b), maxMessage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestSchemas(t *testing.T) {
 		schema(e, s)
 	}
 	e.close()
-	m, err := readMessage(bytes.NewReader(e.bytes()), maxMessage)
+	m, err := readOne(bytes.NewReader(e.bytes()), maxMessage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestObjects(t *testing.T) {
 	s.conns[all], s.conns[local] = struct{}{}, struct{}{}
 	got := func(c *conn) (out []string) {
 		for in := bytes.NewReader(c.out); in.Len() > 0; {
-			m, err := readMessage(in, maxMessage)
+			m, err := readOne(in, maxMessage)
 			if err != nil {
 				t.Fatal(err)
 			}

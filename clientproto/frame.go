@@ -23,6 +23,8 @@ const (
 	frameHead   = 6
 	maxFrames   = 1 << 20 // of one message
 	readAtOnce  = 64 << 10
+	usualFrames = 6   // of a message, ...
+	usualBytes  = 256 // ... and their bytes: more of either costs another piece of memory
 	typeOffset  = 0
 	correlation = 4
 	partitionAt = 12
@@ -46,17 +48,23 @@ func (f frame) is(flag uint16) bool { return f.flags&flag != 0 }
 // message is what one run of frames says; the first frame is the initial one.
 type message []frame
 
-// readMessage reads one message of at most limit bytes. Nothing is allocated for a length that a header claims before its bytes have come,
-// beyond a fixed amount.
-func readMessage(r io.Reader, limit int) (message, error) {
-	var m message
-	var head [frameHead]byte
+// inbox reads messages. One goroutine uses it.
+type inbox struct {
+	r    io.Reader
+	head [frameHead]byte
+}
+
+// message reads one message of at most limit bytes. Nothing is allocated for a length that a header claims before its bytes have come, beyond a fixed
+// amount.
+func (in *inbox) message(limit int) (message, error) {
+	m := make(message, 0, usualFrames)
+	room := make([]byte, 0, usualBytes)
 	for total := 0; ; {
-		if _, err := io.ReadFull(r, head[:]); err != nil {
+		if _, err := io.ReadFull(in.r, in.head[:]); err != nil {
 			return nil, err
 		}
-		n := int(int32(binary.LittleEndian.Uint32(head[:])))
-		f := frame{flags: binary.LittleEndian.Uint16(head[4:])}
+		n := int(int32(binary.LittleEndian.Uint32(in.head[:])))
+		f := frame{flags: binary.LittleEndian.Uint16(in.head[4:])}
 		switch {
 		case n < frameHead:
 			return nil, fmt.Errorf("%w: a frame of %d bytes", errMalformed, n)
@@ -65,7 +73,13 @@ func readMessage(r io.Reader, limit int) (message, error) {
 		}
 		total += n
 		var err error
-		if f.body, err = readBody(r, n-frameHead); err != nil {
+		if n -= frameHead; n <= cap(room)-len(room) { // small frames lie in one piece of memory
+			room = room[:len(room)+n]
+			f.body = room[len(room)-n : len(room) : len(room)]
+			if _, err = io.ReadFull(in.r, f.body); err != nil {
+				return nil, unexpected(err)
+			}
+		} else if f.body, err = readBody(in.r, n); err != nil {
 			return nil, err
 		}
 		m = append(m, f)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -43,9 +44,12 @@ const putRequest = `
 13 00 00 00 00 00  00 00 00 00  ff ff ff f5  00 00 00 01  6b
 13 00 00 00 00 20  00 00 00 00  ff ff ff f5  00 00 00 01  76`
 
+// readOne reads the next message of r.
+func readOne(r io.Reader, limit int) (message, error) { return (&inbox{r: r}).message(limit) }
+
 func parsed(t *testing.T, raw string) *call {
 	t.Helper()
-	m, err := readMessage(bytes.NewReader(unhex(t, raw)), beforeAuth)
+	m, err := readOne(bytes.NewReader(unhex(t, raw)), beforeAuth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +149,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, raw []byte) {
 		r := bytes.NewReader(raw)
 		for {
-			m, err := readMessage(r, beforeAuth)
+			m, err := readOne(r, beforeAuth)
 			if err != nil {
 				return
 			}

@@ -199,7 +199,7 @@ func TestAuthentication_TellsTheMembers(t *testing.T) {
 		if _, err := conn.Write([]byte(strings.Replace(string(raw), "dev", cluster, 1))); err != nil {
 			t.Fatal(err)
 		}
-		m, err := readMessage(conn, maxMessage)
+		m, err := readOne(conn, maxMessage)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ const never = math.MaxInt64
 
 // imap is the map of a request, as the client's thread uses it: its writes pass that thread's locks.
 func (q *call) imap() *imap.Map {
-	owner := imap.Owner{Session: q.c.client.String()}
+	owner := imap.Owner{Session: q.c.session}
 	for i, f := range q.spec.fields {
 		switch f.name {
 		case "threadId":

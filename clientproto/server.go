@@ -109,8 +109,8 @@ func (s *Server) accept(ctx context.Context, g *errgroup.Group) error {
 		g.Go(func() error {
 			c.serve(ctx)
 			s.remove(c)
-			if client := c.client.String(); c.known && s.departed(client) {
-				s.endSession(ctx, client)
+			if c.known && s.departed(c.session) {
+				s.endSession(ctx, c.session)
 			}
 			return nil
 		})

@@ -163,6 +163,9 @@ func (m *Map) get(ctx context.Context, k Key) (Entry, error) {
 		return Entry{}, err
 	}
 	e, err := decode[entryReply](b)
+	if err == nil {
+		e.Map, e.Key = m.name, k.Data
+	}
 	return e.entry(), err
 }
 

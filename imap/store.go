@@ -72,7 +72,9 @@ func (s *Store) Execute(raw []byte, version uint64, at time.Time) Decision {
 func (x *execution) decide(o op) (any, error) {
 	switch o.Kind {
 	case opGet:
-		return x.get(ref{Map: o.Map, Key: o.Key})
+		e, err := x.get(ref{Map: o.Map, Key: o.Key})
+		e.Map, e.Key = "", nil // whoever asks knows them
+		return e, err
 	case opGetMany:
 		list := make([]entryReply, len(o.Keys))
 		for i, k := range o.Keys {
