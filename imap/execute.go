@@ -247,5 +247,6 @@ func (x *execution) effect() []byte {
 	for i := range x.changes {
 		x.s.tally(x.changes[i].Map).note(&x.changes[i])
 	}
-	return encode(effect{Changes: x.changes})
+	x.s.made = made{x.changes, encode(effect{Changes: x.changes})}
+	return x.s.made.raw
 }

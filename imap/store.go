@@ -31,6 +31,7 @@ type Store struct {
 	freed   []release                   // locks that were freed lately by calls that may be sent again
 	inter   map[string][]*intercepting  // interceptors by map, in the order in which they work
 	woken   []string                    // by the effect that is being applied
+	made    made                        // by the last operation
 
 	// Of the primary only. All of it may be lost.
 	served   moment   // when it last answered
@@ -124,19 +125,36 @@ func (x *execution) decide(o op) (any, error) {
 
 // Apply does an effect, and returns what operations may wait for and need wait for no longer.
 func (s *Store) Apply(raw []byte, version uint64, at time.Time) (woken []string, err error) {
-	e, err := decode[effect](raw)
+	changes, err := s.changes(raw)
 	if err != nil {
 		return nil, err
 	}
 	now := s.at(at)
 	s.capture.begin(s.registry, s.seqOf(version))
-	for i := range e.Changes {
-		c := &e.Changes[i]
+	for i := range changes {
+		c := &changes[i]
 		s.note(i, c, version)
 		s.apply(c, version, now)
 	}
 	woken, s.woken = s.woken, nil
 	return woken, nil
+}
+
+// made is an effect as this store made it, and as it travels.
+type made struct {
+	changes []change
+	raw     []byte
+}
+
+// changes reads an effect. That of the operation that this store decided last, which is the usual one at the primary, need not be read.
+func (s *Store) changes(raw []byte) ([]change, error) {
+	own := s.made
+	s.made = made{}
+	if len(raw) > 0 && len(raw) == len(own.raw) && &raw[0] == &own.raw[0] {
+		return own.changes, nil
+	}
+	e, err := decode[effect](raw)
+	return e.Changes, err
 }
 
 func (s *Store) apply(c *change, version uint64, now moment) {
