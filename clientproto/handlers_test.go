@@ -75,9 +75,11 @@ func (v still) View() (*grid.State, <-chan struct{}) { return v.s, nil }
 // alone has no other members.
 type alone struct{}
 
-func (alone) Connected(context.Context, string) (bool, error) { return false, nil }
-func (alone) Object(string, bool)                             {}
-func (alone) Objects(context.Context) []string                { return nil }
+func (alone) Connected(context.Context, []string) (map[string]grid.MemberID, error) {
+	return nil, nil
+}
+func (alone) Object(string, bool)              {}
+func (alone) Objects(context.Context) []string { return nil }
 
 const selfID = "50ac3be6-fbbb-4f69-a7f4-21de3671c069"
 

@@ -396,6 +396,7 @@ func lock(ctx context.Context, q *call) ([]byte, error) {
 	if err := q.writable(); err != nil {
 		return nil, err
 	}
+	q.c.s.locks(q.c.client.String())
 	_, err := q.imap().Lock(ctx, q.key(), q.lease("ttl"))
 	return q.done(err)
 }
@@ -404,6 +405,7 @@ func tryLock(ctx context.Context, q *call) ([]byte, error) {
 	if err := q.writable(); err != nil {
 		return nil, err
 	}
+	q.c.s.locks(q.c.client.String())
 	_, ok, err := q.imap().TryLock(ctx, q.key(), q.wait("timeout"), q.lease("lease"))
 	return q.yes(ok, err)
 }

@@ -60,10 +60,11 @@ type Server struct {
 
 	mu      sync.Mutex // guards what follows
 	conns   map[*conn]struct{}
-	clients map[string]int // connections of each client
+	clients map[string]*presence
 
 	idle    chan struct{} // tokens of goroutines that wait for a request
 	objects objects
+	seekers *whereabouts
 }
 
 // New returns a server that does not serve yet.
@@ -71,7 +72,14 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}, clients: map[string]int{}, idle: make(chan struct{}, maxIdle)}
+	s := &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}, clients: map[string]*presence{}, idle: make(chan struct{}, maxIdle)}
+	s.seekers = newWhereabouts(s)
+	return s
+}
+
+// Where tells to which member a client is connected: see [imap.Where].
+func (s *Server) Where(client string, after time.Time) (via grid.MemberID, known bool) {
+	return s.seekers.where(client, after)
 }
 
 // Run serves until ctx ends, and returns when all connections are closed and what they had asked for is over.
@@ -81,7 +89,8 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	g.Go(func() error { return s.accept(ctx, g) })
 	g.Go(func() error { return s.pushViews(ctx) })
-	g.Go(func() error { return s.moveSessions(ctx) })
+	g.Go(func() error { return s.seekers.watch(ctx, s.cfg.View) })
+	g.Go(func() error { return s.seekers.run(ctx) })
 	return g.Wait()
 }
 
@@ -109,8 +118,11 @@ func (s *Server) accept(ctx context.Context, g *errgroup.Group) error {
 		g.Go(func() error {
 			c.serve(ctx)
 			s.remove(c)
-			if c.known && s.departed(c.session) {
-				s.endSession(ctx, c.session)
+			if !c.known {
+				return nil
+			}
+			if left, gone := s.departed(c.session); gone {
+				s.endSession(ctx, c.session, left)
 			}
 			return nil
 		})

@@ -2,116 +2,118 @@ package clientproto
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"gridnode/grid"
+	"gridnode/imap"
 )
 
 const (
-	// sessionGrace is how long the locks of a client stay after its last connection to a member has ended: it may be back by then.
-	sessionGrace = 5 * time.Second
 	sessionRetry = time.Second
 	sessionCall  = 8 * time.Second
 )
 
 // Peers are the other members.
 type Peers interface {
-	// Connected reports whether the client is connected to any other member. An error means that one did not say.
-	Connected(ctx context.Context, client string) (bool, error)
+	// Connected tells which of the clients are connected to another member, and to which. An error means that one did not say; what the others
+	// said is returned nevertheless.
+	Connected(ctx context.Context, clients []string) (map[string]grid.MemberID, error)
 	// Object tells the others that a client has created or destroyed a map. It does not wait for them, and one may not hear of it.
 	Object(name string, created bool)
 	// Objects are the maps of which the others know that clients have created them. Whoever does not answer is left out.
 	Objects(ctx context.Context) []string
 }
 
-// Connected reports whether a client is connected to this member.
-func (s *Server) Connected(client string) bool {
+// presence is a client that is connected to this member, or was until less than the session's grace ago.
+type presence struct {
+	conns int
+	locks bool // it may have locks that end with its last connection to this member
+	left  int  // how often its last connection has ended
+}
+
+// Connected returns those of the clients that are connected to this member. One that has just left may be on its way back, and counts.
+func (s *Server) Connected(clients []string) (here []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clients[client] > 0
+	for _, c := range clients {
+		if p := s.clients[c]; p != nil {
+			p.locks = true // who asks may say from now on that it speaks through this member
+			here = append(here, c)
+		}
+	}
+	return here
 }
 
 // arrived counts a connection of a client.
 func (s *Server) arrived(client string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clients[client]++
+	if s.clients[client] == nil {
+		s.clients[client] = &presence{}
+	}
+	s.clients[client].conns++
 }
 
-// departed takes a connection off, and reports whether it was the client's last one to this member.
-func (s *Server) departed(client string) bool {
+// locks notes that a connected client may have a lock.
+func (s *Server) locks(client string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clients[client]--
-	if s.clients[client] > 0 {
+	if p := s.clients[client]; p != nil {
+		p.locks = true
+	}
+}
+
+// departed takes a connection off, and reports whether it was the client's last one to this member, and how often it has left so.
+func (s *Server) departed(client string) (left int, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.clients[client]
+	if p.conns--; p.conns > 0 {
+		return 0, false
+	}
+	p.left++
+	return p.left, true
+}
+
+// forget drops a client that has left, for that time, and has not come back. locks tells whether it may have left some.
+func (s *Server) forget(client string, left int) (locks bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.clients[client]
+	if p == nil || p.conns > 0 || p.left != left {
 		return false
 	}
 	delete(s.clients, client)
-	return true
+	return p.locks
 }
 
-// endSession frees the locks of a client that is connected to no member any more.
-func (s *Server) endSession(ctx context.Context, client string) {
-	if !sleep(ctx, sessionGrace) {
+// endSession frees the locks of a client that has left, and is connected to no member when its grace is over.
+func (s *Server) endSession(ctx context.Context, client string, left int) {
+	if !sleep(ctx, imap.SessionGrace) || !s.forget(client, left) {
 		return
 	}
-	for !s.Connected(client) {
+	for len(s.Connected([]string{client})) == 0 {
 		if s.sessionOver(ctx, client) || !sleep(ctx, sessionRetry) {
 			return
 		}
 	}
 }
 
-// sessionOver reports whether nothing is left to do: the client lives elsewhere, or its locks are free.
+// sessionOver reports whether nothing is left to do here: the client's locks are free, or they are with a member to which it is connected. What
+// it may have locked since it was seen last stays until that is as long ago: it can only have come back meanwhile.
 func (s *Server) sessionOver(ctx context.Context, client string) bool {
 	ctx, cancel := context.WithTimeout(ctx, sessionCall)
 	defer cancel()
-	if elsewhere, err := s.cfg.Peers.Connected(ctx, client); err != nil || elsewhere {
-		return elsewhere
+	found, err := s.cfg.Peers.Connected(ctx, []string{client})
+	if via := found[client]; via != "" {
+		return s.cfg.Maps.MoveSession(ctx, client, via) == nil
 	}
-	err := s.cfg.Maps.EndSession(ctx, client)
-	if err == nil {
+	if err != nil || s.seekers.lostLately() {
+		return false
+	}
+	left, err := s.cfg.Maps.EndSession(ctx, client, imap.SessionGrace)
+	if err == nil && !left {
 		s.log.Debug("client is gone: its locks are free", "client", client)
 	}
-	return err == nil
-}
-
-// moveSessions tells, whenever a member is gone, which clients still live: those that are connected here. The locks that they took through that
-// member would end with it.
-func (s *Server) moveSessions(ctx context.Context) error {
-	old := &grid.State{}
-	for {
-		state, changed := s.cfg.View.View()
-		if lostMember(old, state) {
-			s.moveAll(ctx)
-		}
-		old = state
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func lostMember(old, now *grid.State) bool {
-	return slices.ContainsFunc(old.Members, func(m grid.Member) bool {
-		_, ok := now.Member(m.ID)
-		return !ok
-	})
-}
-
-func (s *Server) moveAll(ctx context.Context) {
-	s.mu.Lock()
-	clients := slices.Collect(maps.Keys(s.clients))
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, sessionCall)
-	defer cancel()
-	for _, c := range clients {
-		if err := s.cfg.Maps.MoveSession(ctx, c); err != nil {
-			s.log.Warn("locks of a client may be freed, for the member is gone through which it took them", "client", c, "error", err)
-		}
-	}
+	return err == nil && !left
 }

@@ -20,6 +20,8 @@ type HomeConfig struct {
 	Processors map[string]Processor
 	// Interceptors are those that callers can add to maps, by name. All members should have the same.
 	Interceptors map[string]NewInterceptor
+	// Where tells which clients live whose member is gone. nil: none does.
+	Where Where
 }
 
 // Home is what the stores of one member have in common: configs, counters, and what all of it costs. Its methods may be called at once.

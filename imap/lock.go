@@ -14,8 +14,6 @@ const (
 	maxFreed = 64
 	// lockLook is how often leases and sessions are looked at.
 	lockLook = 100 * time.Millisecond
-	// sessionGrace is how long a client's locks are kept when the member is gone through which it spoke, for it to come through another.
-	sessionGrace = 10 * time.Second
 )
 
 // who asks. A lock belongs to a session and one of its threads. The session of a member ends with the member; that of a client some time
@@ -48,6 +46,7 @@ type lockOp struct {
 	Lease time.Duration // lockTake, lockGuard: it ends by itself then; 0: it does not
 	Guard int64         // lockGuard: tells the member's calls apart
 	Call  call          // of lockTake, lockRelease and lockUndo
+	Quiet time.Duration // lockEndAll: locks that changed since then are left, for their session has given a sign of life
 }
 
 // call names a call of a client on a lock. Sent again, it counts once.
@@ -82,6 +81,7 @@ type lock struct {
 	token  uint64
 	call   call
 	until  moment // 0: no end
+	seen   moment // when its client changed it last, by this member's clock
 	orphan moment // primary: since when the member is gone through which its client spoke; 0: it is not
 }
 
@@ -164,7 +164,7 @@ func (x *execution) lock(o op) (any, error) {
 		}
 		return lockReply{Who: l.who, Count: l.count, Token: l.token, Left: l.left(x.now)}, nil
 	case lockMove, lockEndAll:
-		return x.session(o.Lock.Do), nil
+		return x.session(o.Lock), nil
 	}
 	return nil, fmt.Errorf("%w: lock operation %d", grid.ErrBadMessage, o.Lock.Do)
 }
@@ -233,65 +233,6 @@ func (x *execution) release(k ref, l *lock, count int, by call) lockReply {
 	return lockReply{Who: l.who, Count: count, Token: l.token}
 }
 
-// session moves or frees the locks of a session, as many as one effect may hold, and returns how many those were.
-func (x *execution) session(do lockDo) int {
-	n := 0
-	x.s.eachLock(func(name, key string, l *lock) bool {
-		if l.who.Session != x.who.Session || do == lockMove && l.who.Via == x.who.Via {
-			return true
-		}
-		n++
-		k := ref{Map: name, Key: []byte(key)}
-		if do == lockEndAll {
-			x.release(k, l, 0, call{})
-			return n < expireBatch
-		}
-		x.release(k, l, l.count, l.call)
-		x.changes[len(x.changes)-1].Lock.Who.Via = x.who.Via
-		return n < expireBatch
-	})
-	return n
-}
-
-func (s *Store) eachLock(fn func(name, key string, l *lock) bool) {
-	for name, m := range s.locks {
-		for key, l := range m {
-			if !fn(name, key, l) {
-				return
-			}
-		}
-	}
-}
-
-// freeLocks adds the release of locks whose lease is over or whose session has ended. isMember nil: all are.
-func (s *Store) freeLocks(e *effect, now moment, isMember func(grid.MemberID) bool) {
-	if s.held == 0 || now.since(s.lockedAt) < lockLook {
-		return
-	}
-	s.lockedAt = now
-	s.eachLock(func(name, key string, l *lock) bool {
-		if l.over(now) || isMember != nil && l.ended(now, isMember(l.who.Via)) {
-			st := lockState{Map: name, Key: []byte(key), Who: l.who, Token: l.token}
-			e.Changes = append(e.Changes, change{Map: name, Kind: changeLock, Lock: &st})
-		}
-		return len(e.Changes) < expireBatch
-	})
-}
-
-// ended reports whether the session of the lock has ended.
-func (l *lock) ended(now moment, viaIsMember bool) bool {
-	switch {
-	case viaIsMember:
-		l.orphan = 0
-		return false
-	case l.who.Session == string(l.who.Via):
-		return true
-	case l.orphan == 0:
-		l.orphan = now
-	}
-	return now.since(l.orphan) >= sessionGrace
-}
-
 // setLock takes over what an effect or a snapshot says of a lock.
 func (s *Store) setLock(st *lockState, now moment) {
 	if st == nil {
@@ -316,7 +257,10 @@ func (s *Store) setLock(st *lockState, now moment) {
 	if m[key] == nil {
 		s.held++
 	}
-	l := &lock{who: st.Who, count: st.Count, token: st.Token, call: st.Call}
+	l := &lock{who: st.Who, count: st.Count, token: st.Token, call: st.Call, seen: now}
+	if old := m[key]; old != nil && old.token == l.token && old.count == l.count && old.call == l.call { // moved: not by its client
+		l.seen = old.seen
+	}
 	if st.Lease > 0 {
 		l.until = max(now.add(st.Lease), 1)
 	}

@@ -241,30 +241,21 @@ func TestLock_EndsWithItsSession(t *testing.T) {
 	b.lock("b", bob, 0)
 	b.lock("c", client, 0)
 	gone := map[grid.MemberID]bool{}
-	pass := func(d time.Duration) {
-		for end := b.now.Add(d); b.now.Before(end); b.now = b.now.Add(25 * time.Millisecond) {
-			if e := b.s.Over(b.now, func(m grid.MemberID) bool { return !gone[m] }); e != nil {
-				b.version++
-				if _, err := b.s.Apply(e, b.version, b.now); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
+	pass := func(d time.Duration) { b.pass(d, func(m grid.MemberID) bool { return !gone[m] }) }
 	pass(time.Second)
 	gone["a"] = true
 	pass(200 * time.Millisecond)
 	if b.isLocked("a") || !b.isLocked("b") || !b.isLocked("c") {
 		t.Error("the member's locks end with it, and no others")
 	}
-	pass(sessionGrace / 2)
+	pass(SessionGrace / 2)
 	moved := client
 	moved.Via = "b"
 	raw, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockMove}}, moved)
-	if err != nil || as[int](t, raw) != 1 {
+	if err != nil || as[sessionReply](t, raw).Changed != 1 {
 		t.Fatalf("move: %v", err)
 	}
-	pass(2 * sessionGrace)
+	pass(2 * SessionGrace)
 	if !b.isLocked("c") {
 		t.Error("the client's lock ended although it speaks through another member")
 	}
@@ -272,13 +263,102 @@ func TestLock_EndsWithItsSession(t *testing.T) {
 		t.Error("it cannot be given back")
 	}
 	b.lock("c", client, 0)
-	pass(sessionGrace + 200*time.Millisecond)
+	pass(SessionGrace - 200*time.Millisecond)
+	if !b.isLocked("c") {
+		t.Error("the lock ended before the client could come back")
+	}
+	pass(400 * time.Millisecond)
 	if b.isLocked("c") {
 		t.Error("the lock outlives a client that never came back")
 	}
 	b.lock("x", moved, 0)
 	if _, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockEndAll}}, moved); err != nil || b.isLocked("x") || !b.isLocked("b") {
 		t.Errorf("after the session's end: %v", err)
+	}
+}
+
+// A lock whose client is connected to another member is never freed, however long nobody says so, and ends at last with the client.
+func TestLock_IsKeptWhileItsClientMayLive(t *testing.T) {
+	type answer struct {
+		via   grid.MemberID
+		known bool
+	}
+	var now answer
+	var asked time.Time
+	b := newBench(t)
+	b.s = NewHome(HomeConfig{Where: func(session string, after time.Time) (grid.MemberID, bool) {
+		if session != client.Session {
+			t.Errorf("asked for %q", session)
+		}
+		asked = after
+		return now.via, now.known
+	}}).NewStore(func(v uint64) uint64 { return v })
+	gone := map[grid.MemberID]bool{client.Via: true}
+	start := b.now
+	b.lock("k", client, 0)
+	for _, step := range []struct {
+		answer
+		locked bool
+		lost   grid.MemberID
+	}{
+		{locked: true},                 // one does not answer
+		{answer{"", true}, false, ""},  // all say that they do not have it
+		{answer{"z", true}, true, "z"}, // a member has it that is none any more
+		{answer{"b", true}, true, ""},  // b has it
+		{answer{"", true}, true, ""},   // b is a member still: nobody is asked
+		{answer{"", false}, true, "b"}, // b is gone
+		{answer{"", true}, false, ""},
+	} {
+		if !b.isLocked("k") {
+			b.lock("k", client, 0)
+		}
+		now = step.answer
+		if step.lost != "" {
+			gone[step.lost] = true
+		}
+		b.pass(SessionGrace+time.Second, func(m grid.MemberID) bool { return !gone[m] })
+		if b.isLocked("k") != step.locked {
+			t.Errorf("%+v: locked %v", step, !step.locked)
+		}
+	}
+	if at := asked.Sub(start); at < SessionGrace {
+		t.Errorf("asked %v after the member was gone", at)
+	}
+}
+
+// Who comes back while it is being taken for gone keeps what it has locked since.
+func TestLock_EndOfASession_LeavesWhatIsNew(t *testing.T) {
+	b := newBench(t)
+	b.lock("old", client, 0)
+	b.pass(3*time.Second, nil)
+	b.lock("new", client, 0)
+	end := func(quiet time.Duration) sessionReply {
+		raw, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockEndAll, Quiet: quiet}}, client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return as[sessionReply](t, raw)
+	}
+	if r := end(2 * time.Second); r != (sessionReply{Changed: 1, Left: 1}) || b.isLocked("old") || !b.isLocked("new") {
+		t.Errorf("%+v", r)
+	}
+	if r := end(0); r != (sessionReply{Changed: 1}) || b.isLocked("new") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// pass lets time go by at the primary.
+func (b *bench) pass(d time.Duration, isMember func(grid.MemberID) bool) {
+	b.t.Helper()
+	for end := b.now.Add(d); b.now.Before(end); b.now = b.now.Add(25 * time.Millisecond) {
+		e := b.s.Over(b.now, isMember)
+		if e == nil {
+			continue
+		}
+		b.version++
+		if _, err := b.s.Apply(e, b.version, b.now); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 }
 

@@ -183,22 +183,24 @@ func (m *Map) IsLocked(ctx context.Context, k Key) (bool, error) {
 	return info.Count > 0, err
 }
 
-// EndSession frees all locks of a client's session, on all maps.
-func (g *Grid) EndSession(ctx context.Context, session string) error {
-	return g.session(ctx, session, lockEndAll)
+// EndSession frees the locks of a client's session on all maps, but for those that changed less than quiet ago: a client that is thought to be
+// gone may just have come back. It reports whether there are such. 0: all are freed.
+func (g *Grid) EndSession(ctx context.Context, session string, quiet time.Duration) (left bool, err error) {
+	return g.session(ctx, who{Session: session, Via: g.self}, lockOp{Do: lockEndAll, Quiet: quiet})
 }
 
-// MoveSession says that a client speaks through this member now: its locks live on although the member is gone through which it spoke.
-func (g *Grid) MoveSession(ctx context.Context, session string) error {
-	return g.session(ctx, session, lockMove)
+// MoveSession says through which member a client speaks now: its locks live on although the member is gone through which it spoke.
+func (g *Grid) MoveSession(ctx context.Context, session string, via grid.MemberID) error {
+	_, err := g.session(ctx, who{Session: session, Via: via}, lockOp{Do: lockMove})
+	return err
 }
 
-func (g *Grid) session(ctx context.Context, session string, do lockDo) error {
+func (g *Grid) session(ctx context.Context, w who, do lockOp) (left bool, err error) {
 	n := g.inv.Partitions()
 	if n == 0 {
-		return grid.ErrNotJoined
+		return false, grid.ErrNotJoined
 	}
-	o := op{Kind: opLock, Who: who{Session: session, Via: g.self}, Lock: &lockOp{Do: do}}
+	o := op{Kind: opLock, Who: w, Lock: &do}
 	m := &Map{g: g}
 	all := make([]*share, n)
 	for p := range all {
@@ -206,9 +208,14 @@ func (g *Grid) session(ctx context.Context, session string, do lockDo) error {
 	}
 	for {
 		again := false // a partition had more locks than one effect may change
-		err := m.counts(ctx, all, func(n int) { again = again || n >= expireBatch })
-		if err != nil || !again {
+		left = false
+		err := m.spread(ctx, all, false, func(_ *op, reply []byte) error {
+			r, err := decode[sessionReply](reply)
+			again, left = again || r.Changed >= expireBatch, left || r.Left > 0
 			return err
+		})
+		if err != nil || !again {
+			return left, err
 		}
 	}
 }

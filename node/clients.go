@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"sync"
 
 	"gridnode/clientproto"
 	"gridnode/grid"
@@ -11,15 +13,15 @@ import (
 
 // clientMsg is what members say to each other of clients; one part of it is set.
 type clientMsg struct {
-	Connected string `json:",omitempty"` // is this client connected to you?
-	Created   string `json:",omitempty"` // a client has created this map
-	Destroyed string `json:",omitempty"`
-	Objects   bool   `json:",omitempty"` // which maps have clients created?
+	Connected []string `json:",omitempty"` // which of these clients are connected to you?
+	Created   string   `json:",omitempty"` // a client has created this map
+	Destroyed string   `json:",omitempty"`
+	Objects   bool     `json:",omitempty"` // which maps have clients created?
 }
 
 type clientReply struct {
-	Yes     bool     `json:",omitempty"`
-	Objects []string `json:",omitempty"`
+	Connected []string `json:",omitempty"`
+	Objects   []string `json:",omitempty"`
 }
 
 // clientPeers asks the other members about clients.
@@ -27,15 +29,25 @@ type clientPeers struct{ l *life }
 
 var _ clientproto.Peers = clientPeers{}
 
-// Connected asks one member after the other. Whoever does not answer and is a member still may have the client.
-func (p clientPeers) Connected(ctx context.Context, client string) (bool, error) {
-	for _, m := range p.others() {
-		r, err := p.ask(ctx, m, clientMsg{Connected: client})
-		if err != nil || r.Yes {
-			return r.Yes, err
+// Connected asks all at once. Whoever does not answer and is a member still may have any of them.
+func (p clientPeers) Connected(ctx context.Context, clients []string) (map[string]grid.MemberID, error) {
+	found := map[string]grid.MemberID{}
+	if len(clients) == 0 {
+		return found, nil
+	}
+	others := p.others()
+	replies, errs := make([]clientReply, len(others)), make([]error, len(others))
+	var wg sync.WaitGroup
+	for i, m := range others {
+		wg.Go(func() { replies[i], errs[i] = p.ask(ctx, m, clientMsg{Connected: clients}) })
+	}
+	wg.Wait()
+	for i, r := range replies {
+		for _, c := range r.Connected {
+			found[c] = others[i]
 		}
 	}
-	return false, nil
+	return found, errors.Join(errs...)
 }
 
 // Object implements [clientproto.Peers].
@@ -94,8 +106,8 @@ func (l *life) serveClientAsk(_ grid.MemberID, body []byte, reply func([]byte, e
 	}
 	var r clientReply
 	switch {
-	case msg.Connected != "":
-		r.Yes = l.clients.Connected(msg.Connected)
+	case len(msg.Connected) > 0:
+		r.Connected = l.clients.Connected(msg.Connected)
 	case msg.Created != "":
 		l.clients.Object(msg.Created, true)
 	case msg.Destroyed != "":

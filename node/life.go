@@ -88,7 +88,7 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 	if err = l.newCluster(); err != nil {
 		return nil, err
 	}
-	l.home = newHome(n.cfg, l.cluster.View)
+	l.home = newHome(n.cfg, l.cluster.View, func(client string, after time.Time) (grid.MemberID, bool) { return l.clients.Where(client, after) })
 	l.registry = imap.NewRegistry(self, registryMembers{l}).WithConfigs(n.cfg.Maps)
 	l.host = partition.NewHost(partition.Config{
 		Self: self, View: l.cluster, Proposer: l.cluster, Caller: l.transport, Leased: l.cluster.LeaseValid,
@@ -192,7 +192,7 @@ func (l *life) newEngine() error {
 }
 
 // newHome returns what the stores of this member have in common.
-func newHome(cfg Config, view func() (*grid.State, <-chan struct{})) *imap.Home {
+func newHome(cfg Config, view func() (*grid.State, <-chan struct{}), where imap.Where) *imap.Home {
 	spread := func() (members, partitions int) {
 		s, _ := view()
 		for _, m := range s.Members {
@@ -204,6 +204,7 @@ func newHome(cfg Config, view func() (*grid.State, <-chan struct{})) *imap.Home 
 	}
 	return imap.NewHome(imap.HomeConfig{
 		Maps: cfg.Maps, MaxBytes: int64(cfg.MapMemoryLimitMB) << 20, Spread: spread, Processors: cfg.Processors, Interceptors: cfg.Interceptors,
+		Where: where,
 	})
 }
 

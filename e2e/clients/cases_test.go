@@ -146,7 +146,7 @@ func TestC133_HolderAndItsMemberAreKilled(t *testing.T) {
 			members = append(members[:1], members[2])
 		}
 		_ = holder.Process.Kill()
-		awaitLock(t, fmt.Sprintf("the lock, with its member killed %v", withMember), got, 25*time.Second)
+		awaitLock(t, fmt.Sprintf("the lock, with its member killed %v", withMember), got, 15*time.Second)
 		if err := m.Unlock(owner, "k"); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestC135_TheHoldersMemberStandsStill(t *testing.T) {
 	m := guardedThrough(t, ctx, members[0]) // one that talks to all may have asked the member that stands still, and notices after a minute
 	owner, got := lockLater(ctx, m)
 	signal(t, members[2], syscall.SIGSTOP)
-	awaitLock(t, "the lock of a client whose member stands still", got, 40*time.Second)
+	awaitLock(t, "the lock of a client whose member stands still", got, 15*time.Second)
 	signal(t, members[2], syscall.SIGCONT)
 	late, cancel := context.WithTimeout(former, 40*time.Second)
 	defer cancel()
