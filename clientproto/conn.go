@@ -9,7 +9,6 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gridnode/imap"
@@ -28,11 +27,10 @@ type conn struct {
 	next     chan *call     // to goroutines that wait for a request
 	running  sync.WaitGroup // that run them
 
-	views atomic.Uint64 // correlation id of the registration for views; 0: none
-
 	mu        sync.Mutex // guards what follows
 	out       []byte     // messages that no write has taken yet
 	closed    bool       // nothing more is sent
+	views     registeredViews
 	listeners map[uuidValue]*imap.Listener
 	objects   map[uuidValue]objectListener
 	ended     bool          // no listener is registered any more
@@ -101,20 +99,31 @@ func (c *conn) read(ctx context.Context) error {
 	}
 }
 
-// send hands a message to the writer. A client that does not take what it asked for is cut off.
+// send hands a message to the writer.
 func (c *conn) send(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.enqueue(b)
+}
+
+// enqueue hands a message, in one or several parts, to the writer. The caller has c.mu. A client that does not take what it asked for is cut off.
+func (c *conn) enqueue(parts ...[]byte) {
 	if c.closed {
 		return
 	}
-	if len(c.out)+len(b) > maxUnsent && len(c.out) > 0 {
+	n := 0
+	for _, b := range parts {
+		n += len(b)
+	}
+	if len(c.out)+n > maxUnsent && len(c.out) > 0 {
 		c.closed = true
 		c.s.log.Warn("client cut off: it does not read", "client", c.name, "from", c.raw.RemoteAddr(), "bytes", len(c.out))
 		_ = c.raw.Close()
 		return
 	}
-	c.out = append(c.out, b...)
+	for _, b := range parts {
+		c.out = append(c.out, b...)
+	}
 	select {
 	case c.wake <- struct{}{}:
 	default:

@@ -106,7 +106,7 @@ func TestAnswers_AsClientsReadThem(t *testing.T) {
 func TestViews_AsClientsReadThem(t *testing.T) {
 	const id = "50ac3be6-fbbb-4f69-a7f4-21de3671c069"
 	s := &grid.State{Index: 1, Members: []grid.Member{{ID: id, Address: "127.0.0.1:5701", Roles: []string{grid.RoleData}, State: grid.Active}}}
-	got := membersView(s, 2)
+	got := bytes.Join(asEventOf(2, membersView(s)), nil)
 	want := unhex(t, `1a 00 00 00 00 c2  02 03 00 00  02 00 00 00 00 00 00 00  ff ff ff ff  01 00 00 00
 		06 00 00 00 00 10  06 00 00 00 00 10
 		18 00 00 00 00 00  00 69 4f bb fb e6 3b ac 50 69 c0 71 36 de 21 f4 a7  00
@@ -119,7 +119,7 @@ func TestViews_AsClientsReadThem(t *testing.T) {
 		t.Errorf("members:\n% x\n% x", got, want)
 	}
 	s.Partitions = []grid.Partition{{Replicas: []grid.MemberID{id}}, {}, {Replicas: []grid.MemberID{id}}}
-	got = partitionsView(s, 2)
+	got = bytes.Join(asEventOf(2, partitionsView(s)), nil)
 	want = unhex(t, `1a 00 00 00 00 c2 03 03 00 00 02 00 00 00 00 00 00 00 ff ff ff ff 01 00 00 00
 		06 00 00 00 00 10  0e 00 00 00 00 00 00 00 00 00 02 00 00 00  06 00 00 00 00 08
 		17 00 00 00 00 20  00 69 4f bb fb e6 3b ac 50 69 c0 71 36 de 21 f4 a7`)
