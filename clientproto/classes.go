@@ -7,22 +7,48 @@ import (
 	"gridnode/imap"
 )
 
-// class is the class of an object that a client sends to be run by members: the name under which they know it, and what the object wrote of
-// itself.
+// class is what members call the object of a field, and what it wrote of itself.
 func (q *call) class(field string) (name string, arg imap.Data, err error) {
-	r := newObjectReader(q.data(field))
-	factory, class := r.identified()
-	if r.err != nil {
-		return "", nil, r.err
-	}
-	return ProcessorName(factory, class), imap.Raw(r.b), nil
+	return className(q.data(field))
 }
 
-// ProcessorName is the name under which the members have to know the entry processor or interceptor of a client's class. Its argument is what
-// the client's object wrote of itself.
+// className is what members call the class of an object that a client sends to be run by them, and what they are given of it.
+func className(d data) (name string, arg imap.Data, err error) {
+	r := newObjectReader(d)
+	switch typ := r.int(); typ {
+	case typeIdentified:
+		r = newObjectReader(d)
+		factory, class := r.identified()
+		return ProcessorName(factory, class), imap.Raw(r.b), r.err
+	case typePortable:
+		return ProcessorName(r.int(), r.int()), d.Data, r.err
+	case typeJava:
+		class := r.javaClass()
+		return JavaName(class), d.Data, r.err
+	default:
+		r.fail("an object of type %d where one of the members' own classes should be", typ)
+		return "", nil, r.err
+	}
+}
+
+// javaClass reads the name of the class from the beginning of what Java's own serialization has written.
+func (r *objectReader) javaClass() string {
+	const version, object, description = 0xaced0005, 's', 'r'
+	if uint32(r.int()) != version || r.byte() != object || r.byte() != description {
+		r.fail("what Java serialized is not an object")
+		return ""
+	}
+	return string(r.take(int(uint16(r.short()))))
+}
+
+// ProcessorName is the name under which the members have to know the entry processor, interceptor or comparator of a client's class. Its argument
+// is what the client's object wrote of itself if it is identified, and the whole object if it is portable.
 func ProcessorName(factory, class int32) string {
 	return fmt.Sprintf("hazelcast/%d/%d", factory, class)
 }
+
+// JavaName is that name for a class that Java's own serialization has written. Its argument is the whole object.
+func JavaName(class string) string { return "java/" + class }
 
 func addInterceptor(ctx context.Context, q *call) ([]byte, error) {
 	name, arg, err := q.class("interceptor")

@@ -20,6 +20,7 @@ const (
 	typeFloat      int32 = -9
 	typeDouble     int32 = -10
 	typeStringList int32 = -20
+	typeJava       int32 = -100
 )
 
 const maxObjects = 1 << 16 // in one predicate or aggregation

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"gridnode/imap"
@@ -217,102 +216,4 @@ func addIndex(ctx context.Context, q *call) ([]byte, error) {
 		return nil, fail(codeUnsupported, "indexes of type %d are not supported, only sorted (0), hash (1) and bitmap (2)", kind)
 	}
 	return q.done(queryError(q.c.s.cfg.Maps.AddIndex(ctx, q.text("name"), cfg)))
-}
-
-// paging is a PagingPredicateHolder.
-type paging struct {
-	size, page int
-	by         string // the attribute that orders
-	where      query.Predicate
-}
-
-// pagingPredicate reads one. The anchors that clients send back are not needed: every page is found anew.
-func (q *call) pagingPredicate() (paging, error) {
-	r := q.structured("predicate")
-	head, err := r.plain()
-	if err != nil || len(head) < 9 {
-		return paging{}, cmp.Or(err, errMalformed)
-	}
-	p := paging{size: int(int32(binary.LittleEndian.Uint32(head))), page: int(int32(binary.LittleEndian.Uint32(head[4:]))), where: query.True()}
-	if p.size < 1 || p.page < 0 || p.page > 1<<20 {
-		return p, fail(codeIllegalArgument, "page %d of %d entries", p.page, p.size)
-	}
-	p.by = map[byte]string{0: "__key", 1: "this", 2: "__key"}[head[8]]
-	if _, err := r.structure(kSkipped); err != nil {
-		return p, err
-	}
-	inner, err := r.variable(kData | kNullable)
-	if err != nil {
-		return p, err
-	}
-	order, err := r.variable(kData | kNullable)
-	if err != nil {
-		return p, err
-	}
-	if d, _ := order.(data); !d.isNull() {
-		return p, fail(codeUnsupported, "paging with a comparator is not supported: its class is the client's own")
-	}
-	if d, _ := inner.(data); !d.isNull() {
-		in := newObjectReader(d)
-		if p.where = in.predicate(0); in.err != nil {
-			return p, in.err
-		}
-		if _, err := query.Compile(p.where); err != nil {
-			return p, queryError(err)
-		}
-	}
-	return p, nil
-}
-
-// paged is a handler of a page: in the natural order of keys or values, whichever the client iterates over.
-func paged(item func(e *encoder, x imap.Entry)) handler {
-	return func(ctx context.Context, q *call) ([]byte, error) {
-		p, err := q.pagingPredicate()
-		if err != nil {
-			return nil, err
-		}
-		list, _, err := q.imap().EntriesWhere(ctx, p.where, imap.Page{})
-		if err != nil {
-			return nil, queryError(err)
-		}
-		if err := sortBy(q.c.s.cfg.Maps, list, p.by); err != nil {
-			return nil, err
-		}
-		from := min(p.page*p.size, len(list))
-		a := q.answer()
-		a.open()
-		for _, x := range list[from:min(from+p.size, len(list))] {
-			item(a, x)
-		}
-		a.close()
-		a.open() // the anchors: none
-		a.raw(nil)
-		a.open()
-		a.close()
-		a.close()
-		return a.bytes(), nil
-	}
-}
-
-// sortBy orders entries by an attribute and, where that is the same, by their keys.
-func sortBy(g *imap.Grid, list []imap.Entry, attribute string) error {
-	p, err := query.NewProjection(attribute)
-	if err != nil {
-		return fmt.Errorf("paging: %w", err)
-	}
-	type keyed struct {
-		by query.Value
-		imap.Entry
-	}
-	all := make([]keyed, len(list))
-	for i, x := range list {
-		all[i] = keyed{p.Project(g.Record(x))[0], x}
-	}
-	slices.SortFunc(all, func(a, b keyed) int {
-		return cmp.Or(query.Compare(a.by, b.by), slices.Compare(a.Key, b.Key))
-	})
-	for i, x := range all {
-		list[i] = x.Entry
-	}
-	return nil
 }

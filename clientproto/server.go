@@ -36,7 +36,7 @@ type View interface {
 	View() (*grid.State, <-chan struct{})
 }
 
-// Config is what a [Server] needs. All fields are required but Login, Token and Logger.
+// Config is what a [Server] needs. All fields are required but Login, Token, Comparators and Logger.
 type Config struct {
 	Self        grid.MemberID
 	ClusterName string
@@ -46,9 +46,11 @@ type Config struct {
 	Listener    net.Listener // of streams whose first three bytes, CP2, are already read
 	// Login and Token decide who may connect: by a password, or by a token, which they do not keep. If only one is there, nobody can connect by
 	// the other; if both are nil, whoever knows the cluster's name can.
-	Login  func(user, password string) bool
-	Token  func(token []byte) bool
-	Logger *slog.Logger
+	Login func(user, password string) bool
+	Token func(token []byte) bool
+	// Comparators are those that paging predicates can name: see [ProcessorName].
+	Comparators map[string]NewComparator
+	Logger      *slog.Logger
 }
 
 // Server serves clients.

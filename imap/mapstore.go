@@ -38,7 +38,9 @@ type MapStore interface {
 //   - A write, and a removal, is done in the store first. If the store fails, the grid is not changed. If it worked and the grid fails, the
 //     error is of kind Indeterminate.
 //   - Nothing else touches the store: a [Map.Transient] write, expiry, eviction, Destroy. Queries, Scan and Size see what is in the grid.
-//   - Entry processors and transactions are refused, for they run at the primary.
+//   - What an entry processor makes of an entry is done in the store before the grid: the primary plans, the member that is asked tells the
+//     store, and the primary does it if the entry is still the same.
+//   - Transactions are refused, for they run at the primary in one step.
 type Loaders map[string]Loader
 
 // Validate returns the first thing that is wrong, naming the map, or nil.
@@ -130,7 +132,7 @@ func (m *Map) underGuard(ctx context.Context, k Key, fn func(ctx context.Context
 	defer cancel()
 	o := m.op(opLock)
 	o.Key, o.Lock = k.Data, &lockOp{Do: lockGuard, Guard: m.g.guards.Add(1), Lease: guardLease}
-	_, err := m.g.inv.Write(ctx, p, encode(o), patience(ctx))
+	_, err := m.g.inv.Write(ctx, p, encode(o), m.patience(ctx))
 	if err != nil && grid.KindOf(err) != grid.Indeterminate {
 		return err
 	}

@@ -31,6 +31,17 @@ type procOp struct {
 	Name string
 	Arg  []byte
 	Keys [][]byte
+	Plan bool     // answer what it would do, and do nothing
+	Do   *planned // do this, which was planned for the only key
+}
+
+// planned is what a processor made of an entry. It is done in two steps where a store has to be told in between.
+type planned struct {
+	Seen   uint64 // version of the entry; 0: absent
+	Put    []byte
+	Remove bool
+	Life   *Life
+	Reply  []byte
 }
 
 // process runs a processor on entries of one map, and returns its replies in the order of the keys.
@@ -41,6 +52,9 @@ func (x *execution) process(o op) (any, error) {
 	fn := x.s.home.cfg.Processors[o.Proc.Name]
 	if fn == nil {
 		return nil, fmt.Errorf("%w: the primary has no entry processor %q", grid.ErrRefused, o.Proc.Name)
+	}
+	if o.Proc.Plan || o.Proc.Do != nil {
+		return x.processInSteps(fn, o)
 	}
 	for _, key := range o.Proc.Keys {
 		if barred, err := x.barred(ref{Map: o.Map, Key: key}); barred {
@@ -64,33 +78,55 @@ func (x *execution) process(o op) (any, error) {
 
 func (x *execution) processOne(fn Processor, k ref, p *procOp) ([]byte, error) {
 	r := x.look(k)
+	plan, err := x.plan(fn, k, r, p)
+	if err == nil {
+		err = x.carryOut(k, r, plan)
+	}
+	return plan.Reply, err
+}
+
+// plan calls the processor.
+func (x *execution) plan(fn Processor, k ref, r *record, p *procOp) (planned, error) {
 	out, err := callProcessor(fn, p.Name, Processing{Entry: x.reply(k, r).entry(), Arg: p.Arg})
+	if err != nil {
+		return planned{}, err
+	}
+	if !out.Remove && len(out.Put) > MaxValue {
+		return planned{}, fmt.Errorf("%w: entry processor %q made a value of %d bytes, the limit is %d", grid.ErrTooLarge, p.Name, len(out.Put), MaxValue)
+	}
+	if out.Life != nil {
+		if err := out.Life.check(); err != nil {
+			return planned{}, err
+		}
+	}
+	plan := planned{Put: out.Put, Remove: out.Remove, Life: out.Life, Reply: out.Reply}
+	if r != nil {
+		plan.Seen = r.version
+	}
+	return plan, nil
+}
+
+// carryOut does what a processor wants.
+func (x *execution) carryOut(k ref, r *record, p planned) error {
 	switch {
-	case err != nil:
-		return nil, err
-	case out.Remove:
+	case p.Remove:
 		if r != nil {
 			x.remove(k, false)
 		}
-	case out.Put == nil:
+	case p.Put == nil:
 		if r != nil {
 			x.s.touch(r, x.now)
 		}
-	case len(out.Put) > MaxValue:
-		return nil, fmt.Errorf("%w: entry processor %q made a value of %d bytes, the limit is %d", grid.ErrTooLarge, p.Name, len(out.Put), MaxValue)
-	case out.Life == nil && r != nil:
-		x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Value: out.Put, Kind: changeValue})
+	case p.Life == nil && r != nil:
+		x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Value: p.Put, Kind: changeValue})
 	default:
 		var l Life
-		if out.Life != nil {
-			l = *out.Life
+		if p.Life != nil {
+			l = *p.Life
 		}
-		if err := l.check(); err != nil {
-			return nil, err
-		}
-		x.put(k, out.Put, l)
+		x.put(k, p.Put, l)
 	}
-	return out.Reply, nil
+	return nil
 }
 
 // callProcessor runs foreign code. If it panics, the member lives on.
@@ -134,10 +170,11 @@ func (m *Map) ExecuteOnKey(ctx context.Context, k Key, name string, arg Data) (D
 }
 
 // ExecuteOnKeys runs a processor on the entries of several keys. It returns key and reply of each, in no particular order. Up to a thousand
-// keys of one partition are one effect; after an error some may have been processed and others not.
+// keys of one partition are one effect; after an error some may have been processed and others not. In a map with a loader, absent entries are
+// loaded first, the map's store is told of what the processor has made of an entry before the grid is, and each key is an effect of its own.
 func (m *Map) ExecuteOnKeys(ctx context.Context, keys []Key, name string, arg Data) ([]Entry, error) {
-	if err := m.noStore("entry processor " + name); err != nil {
-		return nil, err
+	if m.loader() != nil {
+		return m.processThrough(ctx, keys, name, arg)
 	}
 	all, err := m.shares(opProcess, len(keys), func(i int) (Key, Data) { return keys[i], arg }, func(o *op, i int) int {
 		if o.Proc == nil {

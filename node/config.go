@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"gridnode/clientproto"
 	"gridnode/grid"
 	"gridnode/grid/transport"
 	"gridnode/imap"
@@ -112,6 +113,8 @@ type Config struct {
 	Processors map[string]imap.Processor
 	// Interceptors are those that callers can add to maps, by name. All members need the same.
 	Interceptors map[string]imap.NewInterceptor
+	// Comparators are those by which clients can have pages ordered, by name. All members need the same.
+	Comparators map[string]clientproto.NewComparator
 	// Loaders are the loaders and stores of maps, by name or pattern. All members need the same.
 	Loaders imap.Loaders
 

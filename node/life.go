@@ -100,10 +100,11 @@ func newLife(n *Node, self grid.MemberID) (l *life, err error) {
 	}
 	l.clients = clientproto.New(clientproto.Config{
 		Self: self, ClusterName: n.cfg.ClusterName, View: l.cluster, Maps: l.maps, Listener: l.transport.ClientListener(),
-		Peers:  clientPeers{l},
-		Login:  login(n.cfg.ClientUsers),
-		Token:  byToken(n.cfg.ClientTokens),
-		Logger: l.component("clients"),
+		Peers:       clientPeers{l},
+		Login:       login(n.cfg.ClientUsers),
+		Token:       byToken(n.cfg.ClientTokens),
+		Comparators: n.cfg.Comparators,
+		Logger:      l.component("clients"),
 	})
 	l.http, err = rest.New(rest.Config{
 		Listener: httpLn, Jobs: l.engine, Maps: restMaps{l.maps}, Grid: restGrid{l}, Logger: l.component("rest"),

@@ -94,7 +94,6 @@ func withStore(t *testing.T, f func(ctx context.Context, c *Cluster, d *database
 	d := &database{rows: map[string]string{}}
 	bubble(t, 3, func(ctx context.Context, c *Cluster) { f(ctx, c, d) }, func(cfg *node.Config) {
 		cfg.Loaders = imap.Loaders{"m": d}
-		cfg.Processors = map[string]imap.Processor{"add": adder}
 		cfg.Interceptors = map[string]imap.NewInterceptor{"say": func(arg imap.Data) (imap.Interceptor, error) {
 			return imap.Interceptor{Get: func(imap.Data) (imap.Data, error) { return arg, nil }}, nil
 		}}
@@ -162,9 +161,6 @@ func TestStore_Refusals(t *testing.T) {
 		d.set(0, nil)
 		if v := must(m.Get(ctx, key("k"))).Value; string(v) != string(imap.String("old")) {
 			t.Errorf("the grid has %q, which the store refused", v)
-		}
-		if _, err := m.ExecuteOnKey(ctx, key("k"), "add", nil); !errors.Is(err, grid.ErrRefused) {
-			t.Errorf("a processor on a map with a store: %v", err)
 		}
 		put := imap.Txn{Place: key("k").Data, Put: []imap.Put{{Ref: imap.Ref{Map: "m", Key: key("k").Data}, Value: imap.String("x")}}}
 		if _, err := c.Live()[0].Node.Maps().Txn(ctx, put); !errors.Is(err, grid.ErrRefused) {

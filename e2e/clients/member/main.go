@@ -51,7 +51,7 @@ func run(args []string) error {
 			cfg.Loaders[name] = dirStore(dir)
 		}
 	}
-	cfg.Processors, cfg.Interceptors = processors, interceptors
+	cfg.Processors, cfg.Interceptors, cfg.Comparators = processors, interceptors, comparators
 	cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	d := &doors{Network: transport.TCP()}
 	d.crashOn()
