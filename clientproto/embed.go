@@ -15,6 +15,13 @@ const (
 	maxPortable          = 32 // portables in portables
 	portableField        = 0  // types of fields that hold portables
 	portablesField       = 10
+
+	// Arrays of decimals and times: where each of their elements lies comes first.
+	decimalsField   = 21
+	timesField      = 23
+	datesField      = 25
+	timestampsField = 27
+	zonedField      = 29
 )
 
 // object begins an object of one of the members' own classes.
@@ -118,7 +125,7 @@ func (s *shifter) body(at, depth int) bool {
 	return true
 }
 
-// field moves what a field holds: nothing of it but portables knows where it lies.
+// field moves what a field holds: nothing of it but portables, and arrays of decimals and times, knows where it lies.
 func (s *shifter) field(at, depth int) bool {
 	if at < 0 || at > len(s.p)-3 {
 		return false
@@ -135,6 +142,14 @@ func (s *shifter) field(at, depth int) bool {
 		for i := range max(n, 0) {
 			to, ok := s.shift(at + 1 + 12 + 4*i)
 			if !ok || !s.body(to, depth+1) {
+				return false
+			}
+		}
+		return ok
+	case decimalsField, timesField, datesField, timestampsField, zonedField:
+		n, ok := s.number(at + 1)
+		for i := range max(n, 0) {
+			if _, ok := s.shift(at + 1 + 4 + 4*i); !ok {
 				return false
 			}
 		}

@@ -127,6 +127,10 @@ func (r *objectReader) value() query.Value {
 	case imap.TypeString:
 		return query.TextOf(r.text())
 	default:
+		if v, rest, ok := query.TypedOf(typ, r.b); ok && r.err == nil {
+			r.b = rest
+			return v
+		}
 		r.fail("a value of type %d cannot be compared with", typ)
 		return query.Value{}
 	}
@@ -159,6 +163,9 @@ func serialized(v query.Value) imap.Data {
 		return imap.String(v.Text())
 	case query.Binary:
 		return imap.Bytes([]byte(v.Text()))
+	}
+	if typ, payload, ok := v.Serialized(); ok {
+		return append(b(typ), payload...)
 	}
 	return imap.JSON([]byte(v.Text()))
 }

@@ -148,10 +148,14 @@ func (q *call) aggregation() (query.Aggregation, int32, error) {
 		return query.Aggregation{}, 0, r.err
 	}
 	op, ok := map[int32]query.AggregateOp{
+		1: query.SumExact, 3: query.SumExact,
 		4: query.Count, 5: query.Distinct, 6: query.AverageNumber, 7: query.SumDouble, 8: query.SumFixed, 9: query.SumDouble,
 		10: query.AverageNumber, 11: query.SumInteger, 12: query.AverageNumber, 13: query.SumInteger, 14: query.Max, 15: query.Min,
 		16: query.AverageNumber, 17: query.MaxBy, 18: query.MinBy,
 	}[class]
+	if factory == factoryAggregators && (class == 0 || class == 2) {
+		return query.Aggregation{}, 0, fail(codeUnsupported, "averages of decimals (class %d) are not supported; numberAvg gives a double", class)
+	}
 	if factory != factoryAggregators || !ok {
 		return query.Aggregation{}, 0, errNoClass("an aggregator", factory, class)
 	}

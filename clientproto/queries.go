@@ -13,13 +13,15 @@ import (
 
 // The classes of aggregators whose results are written in a form of their own.
 const (
-	classDistinct   = 5
-	classesAverage  = 16 // of any number; 6, 10 and 12 are those of one type
-	classFixedSum   = 8
-	classMaxBy      = 17
-	classMinBy      = 18
-	classResultSet  = 19 // of the factory of aggregators: a set of values
-	typeObjectArray = -28
+	classDistinct  = 5
+	classesAverage = 16 // of any number; 6, 10 and 12 are those of one type
+	classFixedSum  = 8
+
+	classBigIntegerSum = 3
+	classMaxBy         = 17
+	classMinBy         = 18
+	classResultSet     = 19 // of the factory of aggregators: a set of values
+	typeObjectArray    = -28
 )
 
 // where is the predicate of a request; requests without one ask for everything.
@@ -132,6 +134,12 @@ func aggregated(class int32, res query.Result) (imap.Data, error) {
 		return doubleData(res.Value.Double()), nil
 	case classFixedSum, 11, 13, 4:
 		return longData(res.Value.Int()), nil
+	case classBigIntegerSum:
+		unscaled, scale := res.Value.Decimal()
+		if scale != 0 {
+			return nil, fail(codeQuery, "the sum %s is no integer", res.Value)
+		}
+		return serialized(query.BigIntegerOf(unscaled)), nil
 	}
 	return serialized(res.Value), nil
 }

@@ -21,10 +21,11 @@ const (
 	Max                                  // the greatest value
 	MinBy                                // the entry with the least value; of several, the one with the least key
 	MaxBy                                // the entry with the greatest value; of several, the one with the least key
-	SumInteger                           // of integers: an Int. A double is refused
+	SumInteger                           // of integers: an Int. What has a fraction, and doubles, are refused
 	SumDouble                            // of numbers, as doubles: a Double
-	SumFixed                             // of numbers, doubles cut towards zero: an Int
+	SumFixed                             // of numbers, cut towards zero: an Int
 	AverageNumber                        // of numbers: a Double; null without any
+	SumExact                             // of numbers, exactly: a Decimal, 0 without any
 )
 
 // Limits of an aggregation's state in one partition.
@@ -48,7 +49,7 @@ type State struct {
 	count    uint64 // values that were taken
 	hi, lo   uint64 // exact sum of integers, two's complement
 	sum      float64
-	best     Value
+	best     Value  // SumExact: the sum
 	key      []byte // MinBy, MaxBy: of the best entry
 	value    []byte
 	distinct map[Value]Value
@@ -57,7 +58,7 @@ type State struct {
 
 // NewState returns the empty state of an aggregation. The error names what is wrong with it.
 func (a Aggregation) NewState() (*State, error) {
-	if a.Op < Count || a.Op > AverageNumber {
+	if a.Op < Count || a.Op > SumExact {
 		return nil, fmt.Errorf("%w: aggregation %d is not known", grid.ErrBadRequest, a.Op)
 	}
 	s := &State{agg: a}
@@ -137,9 +138,24 @@ func (s *State) addDistinct(v Value) error {
 }
 
 func (s *State) addNumber(v Value) error {
-	if s.agg.Op == SumDouble {
+	switch {
+	case s.agg.Op == SumExact:
+		return s.addDecimal(v)
+	case s.agg.Op == SumDouble:
 		s.sum += v.Double()
 		return nil
+	case v.kind == Decimal && s.agg.Op == AverageNumber:
+		s.sum += v.Double()
+		return nil
+	case v.kind == Decimal:
+		whole, isWhole, fits := v.truncated()
+		if !isWhole && s.agg.Op == SumInteger {
+			return fmt.Errorf("%w: sum of integers of %q: %s is none", grid.ErrBadRequest, s.agg.Attribute, v)
+		}
+		if !fits {
+			return fmt.Errorf("%w: sum of %q: %s needs more than 64 bits", grid.ErrTooLarge, s.agg.Attribute, shorten(v.String()))
+		}
+		v = whole
 	}
 	if v.kind == Double {
 		switch s.agg.Op {
@@ -163,6 +179,21 @@ func (s *State) addNumber(v Value) error {
 	return nil
 }
 
+func (s *State) addDecimal(v Value) error {
+	if f := v.Double(); v.kind == Double && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return fmt.Errorf("%w: exact sum of %q: %s is no number that can be added", grid.ErrBadRequest, s.agg.Attribute, v)
+	}
+	if s.best.IsNull() {
+		s.best = IntOf(0)
+	}
+	sum := addExactly(s.best, v)
+	if sum.IsNull() {
+		return fmt.Errorf("%w: the sum of %q is beyond the limits of decimals", grid.ErrTooLarge, s.agg.Attribute)
+	}
+	s.best = sum
+	return nil
+}
+
 func (s *State) addExact(hi, lo uint64) {
 	var carry uint64
 	s.lo, carry = bits.Add64(s.lo, lo, 0)
@@ -181,6 +212,9 @@ func (s *State) Combine(o *State) error {
 			s.offer(o.best, o.key, o.value)
 			s.count = n
 			return nil
+		case SumExact:
+			s.count += o.count
+			return s.addDecimal(o.best)
 		}
 	}
 	s.count += o.count
@@ -214,6 +248,8 @@ func (s *State) Result() (Result, error) {
 		return Result{Value: s.best, Key: s.key, Entry: s.value}, nil
 	case SumDouble:
 		return Result{Value: DoubleOf(s.sum)}, nil
+	case SumExact:
+		return Result{Value: addExactly(s.best, IntOf(0))}, nil
 	case AverageNumber:
 		if s.count == 0 {
 			return Result{}, nil

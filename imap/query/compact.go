@@ -8,8 +8,7 @@ const typeCompact int32 = -55
 
 const maxCompactDepth = 32
 
-// compactReader reads what Hazelcast's compact serialization wrote. Source: its reference manual, "Compact Serialization". Decimals and times
-// are not read.
+// compactReader reads what Hazelcast's compact serialization wrote. Source: its reference manual, "Compact Serialization".
 type compactReader struct {
 	schemas *Schemas
 	left    int // values that may still be read, for offsets may point anywhere
@@ -122,6 +121,9 @@ var scalarKinds = map[int32]int32{
 	kindBoolean: typeBool, 35: typeByte, 37: typeShort, 39: typeInt, 41: typeLong, 43: typeFloat, kindLastOfAll: typeDouble,
 }
 
+// typedKinds are the type ids of fields of decimals and times.
+var typedKinds = map[int32]int32{19: typeBigDecimal, 21: typeLocalTime, 23: typeLocalDate, 25: typeLocalDateTime, 27: typeOffsetDateTime}
+
 // placed reads what lies at an offset.
 func (r *compactReader) placed(kind int32, p []byte, offset, depth int) (node, bool) {
 	switch {
@@ -149,7 +151,8 @@ func (r *compactReader) element(kind int32, p []byte, depth int) (node, bool) {
 		v, _, ok := scalar(scalarKinds[kind], p)
 		return v, ok
 	}
-	return nil, true // a kind that is not read
+	v, _, ok := typedValue(typedKinds[kind], p)
+	return v, ok
 }
 
 func (r *compactReader) array(kind int32, p []byte, depth int) (node, bool) {

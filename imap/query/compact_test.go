@@ -195,6 +195,14 @@ func drawField(t *rapid.T, kind int32, long bool) (any, node) {
 		f := rapid.Float64().Draw(t, "double")
 		return f, DoubleOf(f)
 	}
+	if typ := typedKinds[kind]; typ != 0 {
+		v := rapid.Custom(func(t *rapid.T) Value { return drawTyped().Draw(t, "typed") }).Filter(func(v Value) bool {
+			is, _, _ := v.Serialized()
+			return is == typ
+		}).Draw(t, "typed")
+		_, payload, _ := v.Serialized()
+		return payload, v
+	}
 	s := rapid.StringN(0, 12, 40).Draw(t, "string")
 	if long {
 		s = strings.Repeat(s, rapid.SampledFrom([]int{1, 30, 9000}).Draw(t, "times"))
@@ -204,7 +212,7 @@ func drawField(t *rapid.T, kind int32, long bool) (any, node) {
 
 // Whatever fields a compact value has, queries see each of them as it was written.
 func TestProperty_CompactIsReadAsItWasWritten(t *testing.T) {
-	kinds := []int32{1, 3, 7, 9, 11, 15, kindString, kindBoolean, 35, 37, 39, 41, kindLastOfAll}
+	kinds := []int32{1, 3, 7, 9, 11, 15, kindString, kindBoolean, 35, 37, 39, 41, kindLastOfAll, 19, 21, 23, 25, 27}
 	rapid.Check(t, func(t *rapid.T) {
 		inner, _ := NewSchema("inner", []Field{{"n", 9}, {"s", kindString}})
 		names := rapid.SliceOfNDistinct(rapid.StringMatching("[a-z]{1,4}"), 0, 20, rapid.ID).Draw(t, "names")

@@ -91,7 +91,8 @@ func (l *lexer) next() (token, error) {
 		l.pos++
 		return l.binary(start)
 	case pathStart(c):
-		return l.name(start), nil
+		name := l.name(start)
+		return l.typed(name)
 	case c == '"':
 		text, err := l.quoted('"')
 		return token{kind: tokName, pos: start, text: text}, err
@@ -126,6 +127,27 @@ func (l *lexer) name(start int) token {
 		return token{kind: tokWord, pos: start, text: upper}
 	}
 	return token{kind: tokName, pos: start, text: text}
+}
+
+var literalWords = map[string]bool{"DECIMAL": true, "DATE": true, "TIME": true, "TIMESTAMP": true, "INSTANT": true, "UUID": true}
+
+// typed is the value that a word and the text in quotes behind it stand for, or the name as it is.
+func (l *lexer) typed(name token) (token, error) {
+	word := strings.ToUpper(name.text)
+	at := l.pos + len(l.src[l.pos:]) - len(strings.TrimLeftFunc(l.src[l.pos:], unicode.IsSpace))
+	if name.kind != tokName || !literalWords[word] || !strings.HasPrefix(l.src[at:], "'") {
+		return name, nil
+	}
+	l.pos = at
+	text, err := l.quoted('\'')
+	if err != nil {
+		return token{}, err
+	}
+	v, err := literal(word, text)
+	if err != nil {
+		return token{}, l.errorAt(name.pos, "%v", err)
+	}
+	return token{kind: tokValue, pos: name.pos, value: v}, nil
 }
 
 // quoted reads a text in quotes; two of them inside stand for one.

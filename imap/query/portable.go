@@ -22,8 +22,13 @@ const (
 // portableScalars are the type ids of primitive fields, by field type; those of their arrays are ten further on.
 var portableScalars = map[byte]int32{1: typeByte, 2: typeBool, 3: typeChar, 4: typeShort, 5: typeInt, 6: typeLong, 7: typeFloat, 8: typeDouble}
 
+// portableTyped are the type ids of fields of decimals and times, by field type; arrays of them have the next one.
+var portableTyped = map[byte]int32{20: typeBigDecimal, 22: typeLocalTime, 24: typeLocalDate, 26: typeLocalDateTime, 28: typeOffsetDateTime}
+
+const portableYear = 2 // bytes
+
 // portableReader reads what Hazelcast's portable serialization wrote. Source: its reference manual, "Portable Serialization". The data says
-// itself what its fields are; decimals and times are not read.
+// itself what its fields are.
 type portableReader struct {
 	p    []byte // the payload: factory and class, then the body
 	left int    // values that may still be read, for offsets may point anywhere
@@ -117,7 +122,40 @@ func (r *portableReader) value(at int, kind byte, depth int) (node, bool) {
 	case kind > 11 && kind < 19:
 		return array(portableScalars[kind-10]-9, rest), true // an array's type id is nine below that of its elements
 	}
-	return nil, true // a kind that is not read
+	if typ := portableTyped[kind]; typ != 0 {
+		if len(rest) < 1 || rest[0] != 0 { // null
+			return nil, len(rest) > 0
+		}
+		v, _, ok := readTyped(typ, rest[1:], portableYear)
+		return v, ok
+	}
+	if typ := portableTyped[kind-1]; typ != 0 && kind > portableStrings {
+		return r.typedList(typ, at)
+	}
+	return nil, true // a kind that is not known
+}
+
+// typedList reads an array of decimals or times: their number, and where each lies.
+func (r *portableReader) typedList(typ int32, at int) (node, bool) {
+	n, ok := r.number(at)
+	if !ok || n > (len(r.p)-at)/4 || n > r.left {
+		return nil, false
+	}
+	if n < 0 { // null
+		return nil, true
+	}
+	r.left -= n
+	list := make([]node, n)
+	for i := range list {
+		offset, ok := r.number(at + 4 + 4*i)
+		if offset -= wholeHead; !ok || offset < 0 || offset > len(r.p) {
+			return nil, false
+		}
+		if list[i], _, ok = readTyped(typ, r.p[offset:], portableYear); !ok {
+			return nil, false
+		}
+	}
+	return list, true
 }
 
 func (r *portableReader) objects(at, depth int) (node, bool) {

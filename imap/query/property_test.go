@@ -1,8 +1,10 @@
 package query
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,7 +23,84 @@ func drawValue() *rapid.Generator[Value] {
 		rapid.Map(rapid.SampledFrom([]uint64{1 << 63, 1<<64 - 1}), UintOf),
 		rapid.Map(rapid.StringMatching(`[ab%_\\']{0,3}|é|x.y`), TextOf),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 2), BinaryOf),
+		drawTyped(),
 	)
+}
+
+var typedTexts = []string{
+	"DECIMAL '1'", "DECIMAL '1.00'", "DECIMAL '0.5'", "DECIMAL '0.50'", "DECIMAL '0.1'", "DECIMAL '-4'", "DECIMAL '1E30'", "DECIMAL '0'",
+	"DECIMAL '18446744073709551615'", "DECIMAL '18446744073709551616.000'", "DECIMAL '0.1000000000000000055511151231257827'", "DECIMAL '-1E-30'",
+	"DATE '2024-02-29'", "DATE '-0001-01-01'", "DATE '+123456-12-31'", "TIME '23:59:59.000000001'", "TIME '00:00:00'",
+	"TIMESTAMP '2024-02-29T12:00:00'", "TIMESTAMP '2024-02-29T12:00:00+01:00'", "TIMESTAMP '2024-02-29T11:00:00Z'",
+	"TIMESTAMP '2024-02-29T12:00:00.5-02:30'", "INSTANT '2024-02-29T12:00:00.123Z'", "UUID '123e4567-e89b-12d3-a456-426614174000'",
+}
+
+func drawTyped() *rapid.Generator[Value] {
+	return rapid.Custom(func(t *rapid.T) Value {
+		if rapid.IntRange(0, 4).Draw(t, "random") == 0 {
+			return DecimalOf(big.NewInt(rapid.Int64().Draw(t, "unscaled")), rapid.Int32Range(-25, 25).Draw(t, "scale"))
+		}
+		return literalOf(t, rapid.SampledFrom(typedTexts).Draw(t, "typed"))
+	})
+}
+
+func literalOf(t rapid.TB, text string) Value {
+	t.Helper()
+	p, err := Parse("a = " + text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return p.Values[0]
+}
+
+func typedData(v Value) []byte {
+	typ, payload, _ := v.Serialized()
+	return append(binary.BigEndian.AppendUint32(nil, uint32(typ)), payload...)
+}
+
+// TestProperty_ValuesAreInOneOrder: whatever they are; and what is the same in it is the same in an index and in a set.
+func TestProperty_ValuesAreInOneOrder(t *testing.T) {
+	value := rapid.OneOf(drawValue(), drawTyped(), rapid.Map(rapid.Float64(), DoubleOf), rapid.Map(rapid.Int64(), IntOf))
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(value, 3, 6).Draw(t, "values")
+		for _, a := range list {
+			for _, b := range list {
+				ab := Compare(a, b)
+				if ab != -Compare(b, a) || a.kind != Composite && (ab == 0) != (a.norm() == b.norm()) {
+					t.Fatalf("%v and %v: %d, the other way round %d, norms %v and %v", a, b, ab, Compare(b, a), a.norm(), b.norm())
+				}
+				for _, c := range list {
+					if ab <= 0 && Compare(b, c) <= 0 && Compare(a, c) > 0 {
+						t.Fatalf("%v <= %v <= %v, but the first is greater than the last", a, b, c)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestProperty_TypedValues_GoThroughTheirForms: as a text, on the wire, and as their serializers write them.
+func TestProperty_TypedValues_GoThroughTheirForms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := drawTyped().Draw(t, "v")
+		typ, payload, ok := v.Serialized()
+		back, rest, read := TypedOf(typ, payload)
+		if !ok || !read || len(rest) > 0 || back != v {
+			t.Fatalf("%v became %v by its serializer", v, back)
+		}
+		if got := literalOf(t, v.String()); Compare(got, v) != 0 {
+			t.Fatalf("%v became %v as a text", v, got)
+		}
+		if list, err := DecodeValues(AppendValues(nil, []Value{v})); err != nil || list[0] != v {
+			t.Fatalf("%v became %v on the wire: %v", v, list, err)
+		}
+		if text, err := json.Marshal(v); err != nil || !json.Valid(text) {
+			t.Fatalf("%v as JSON: %s, %v", v, text, err)
+		}
+		if got := decode(typedData(v)); got != v {
+			t.Fatalf("%v as an entry is %v", v, got)
+		}
+	})
 }
 
 func drawPredicate(depth int) *rapid.Generator[Predicate] {
@@ -68,6 +147,8 @@ func drawData() *rapid.Generator[[]byte] {
 			return textData(rapid.StringMatching(`[ab]{0,3}`).Draw(t, "text"))
 		case 2:
 			return jsonData(`{"a":`)
+		case 3:
+			return typedData(drawTyped().Draw(t, "typed"))
 		}
 		var fields []string
 		for _, f := range []string{"a", "b"} {

@@ -105,6 +105,9 @@ func decode(data []byte) node {
 	if v, rest, ok := scalar(typ, p); ok && len(rest) == 0 {
 		return v
 	}
+	if v, rest, ok := typedValue(typ, p); ok && len(rest) == 0 {
+		return v
+	}
 	return array(typ, p)
 }
 

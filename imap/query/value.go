@@ -12,7 +12,7 @@ import (
 // Kind is the class of a [Value].
 type Kind uint8
 
-// The kinds, in their order. Int, Uint and Double are one class, numbers: they compare by what they are worth.
+// The kinds, in their order. Int, Uint, Double and Decimal are one class, numbers: they compare by what they are worth.
 const (
 	Null Kind = iota
 	Bool
@@ -22,6 +22,14 @@ const (
 	Text      // UTF-8
 	Binary    // bytes
 	Composite // an object or array: a value to show, not to compare
+
+	Decimal        // a number of any size, exactly
+	Date           // without a time
+	Time           // of a day
+	DateTime       // without an offset
+	OffsetDateTime // with one
+	Instant        // a moment, to a millisecond
+	UUID
 )
 
 // Value is the value of an attribute. It is comparable by ==, but what is worth the same may differ by that: see [Compare]. The zero Value is
@@ -30,7 +38,7 @@ type Value struct {
 	kind  Kind
 	width uint8  // bytes of a number as it was stored; 0: unknown
 	bits  uint64 // Bool, Int, Uint, Double
-	text  string // Text, Binary; Composite: its JSON text
+	text  string // Text, Binary; Composite: its JSON text; later kinds: see there
 }
 
 // BoolOf returns a truth value.
@@ -100,6 +108,9 @@ func (v Value) Double() float64 {
 		return float64(v.bits)
 	case Double:
 		return math.Float64frombits(v.bits)
+	case Decimal:
+		f, _ := strconv.ParseFloat(v.decimalText(), 64) // infinite if it is beyond a double
+		return f
 	}
 	return 0
 }
@@ -108,7 +119,9 @@ func (v Value) Double() float64 {
 func (v Value) Text() string { return v.text }
 
 // numeric reports whether the value is a number.
-func (v Value) numeric() bool { return v.kind == Int || v.kind == Uint || v.kind == Double }
+func (v Value) numeric() bool {
+	return v.kind == Int || v.kind == Uint || v.kind == Double || v.kind == Decimal
+}
 
 // class is what values are compared within.
 func (v Value) class() Kind {
@@ -128,8 +141,9 @@ func ordered(a, b Value) bool {
 	return a.class() == b.class() && a.kind != Null && a.kind != Composite
 }
 
-// Compare is a total order: by class (null, truth, numbers, text, bytes, composites), then by worth. Integers and doubles are compared
-// exactly, whatever their size. NaN equals itself and is greater than all other numbers. Text is in the order of its UTF-8 bytes.
+// Compare is a total order: by class (null, truth, numbers, text, bytes, composites, times), then by worth. Integers and doubles are compared
+// exactly, whatever their size; with a decimal, a double is worth the shortest decimal that reads as it. NaN equals itself and is greater than
+// all other numbers. Text is in the order of its UTF-8 bytes. Times are compared with those of their kind only.
 func Compare(a, b Value) int {
 	if c := cmp.Compare(a.class(), b.class()); c != 0 {
 		return c
@@ -147,6 +161,8 @@ func Compare(a, b Value) int {
 
 func compareNumbers(a, b Value) int {
 	switch {
+	case a.kind == Decimal || b.kind == Decimal:
+		return compareDecimals(a, b)
 	case a.kind == Double && b.kind == Double:
 		return compareDoubles(a.Double(), b.Double())
 	case a.kind == Double:
@@ -203,6 +219,9 @@ func compareToDouble(i Value, f float64) int {
 // norm returns the one value that stands for all that are worth the same, so that == and Equal agree on it.
 func (v Value) norm() Value {
 	v.width = 0
+	if v.kind == Decimal {
+		return v.normDecimal()
+	}
 	if v.kind != Double {
 		return v
 	}
@@ -250,6 +269,9 @@ func (v Value) String() string {
 	case Binary:
 		return "X'" + hex.EncodeToString([]byte(v.text)) + "'"
 	}
+	if word := literals[v.kind]; word != "" {
+		return word + " " + quote(v.plain())
+	}
 	return quote(v.text)
 }
 
@@ -264,7 +286,7 @@ func doubleText(f float64) string {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// MarshalJSON returns the value as JSON: bytes in base64, a number that JSON has not as a string.
+// MarshalJSON returns the value as JSON: bytes in base64, a number that JSON has not as a string, times and UUIDs as texts.
 func (v Value) MarshalJSON() ([]byte, error) {
 	switch v.kind {
 	case Null:
@@ -284,6 +306,10 @@ func (v Value) MarshalJSON() ([]byte, error) {
 		return json.Marshal(v.text)
 	case Binary:
 		return json.Marshal([]byte(v.text))
+	case Composite:
+		return []byte(v.text), nil
+	case Decimal:
+		return []byte(v.plain()), nil
 	}
-	return []byte(v.text), nil
+	return json.Marshal(v.plain())
 }

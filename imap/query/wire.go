@@ -34,7 +34,8 @@ func AppendValues(dst []byte, list []Value) []byte {
 		switch v.kind {
 		case Bool, Int, Uint, Double:
 			dst = binary.BigEndian.AppendUint64(dst, v.bits)
-		case Text, Binary, Composite:
+		case Null:
+		default:
 			dst = appendText(dst, v.text)
 		}
 	}
@@ -170,6 +171,12 @@ func (d *decoder) values() []Value {
 		case Text, Binary, Composite:
 			n := d.length(1)
 			v.text = string(d.bytes(n))
+		case Decimal, Date, Time, DateTime, OffsetDateTime, Instant, UUID:
+			n := d.length(1)
+			v.text = string(d.bytes(n))
+			if v.checked().kind == Null {
+				d.fail("a value of kind %d has %d bytes", v.kind, n)
+			}
 		default:
 			d.fail("a value of kind %d", v.kind)
 		}

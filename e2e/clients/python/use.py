@@ -21,6 +21,7 @@ import hazelcast
 from hazelcast import aggregator, predicate, projection
 from hazelcast.config import IndexType
 from hazelcast.core import HazelcastJsonValue
+from hazelcast.serialization.api import CompactSerializer, Portable
 
 CLUSTER, ADDRESSES = sys.argv[1], sys.argv[2].split(",")
 
@@ -56,7 +57,9 @@ def within(seconds, what, want, ask):
 
 
 def connect():
-    return hazelcast.HazelcastClient(cluster_name=CLUSTER, cluster_members=ADDRESSES)
+    return hazelcast.HazelcastClient(
+        cluster_name=CLUSTER, cluster_members=ADDRESSES, compact_serializers=[BillSerializer()], portable_factories={70: {1: PortableBill}}
+    )
 
 
 def as_json(v):
@@ -184,6 +187,120 @@ def predicates(client):
     fails("a text that is no predicate", "position 6", lambda: m.values(p.sql("age >")))
     m.remove_all(p.less("age", 90))
     same("size after remove_all", m.size(), 10)
+
+
+class Bill:
+    """An object with decimals and times, single, absent and in lists."""
+
+    def __init__(self, i, absent=False):
+        zone = datetime.timezone(datetime.timedelta(hours=i - 5))
+        self.price = None if absent else decimal.Decimal(i) / 4
+        self.day = None if absent else datetime.date(2024, 1, 1 + i)
+        self.at = None if absent else datetime.time(i, 30, 0, 5)
+        self.made = None if absent else datetime.datetime(2024, 1, 1 + i, 12, 0)
+        self.sent = None if absent else datetime.datetime(2024, 1, 1, 12, 0, tzinfo=zone)
+        self.prices = None if absent else [self.price, decimal.Decimal("0.10")]
+        self.days = None if absent else [self.day, datetime.date(1999, 12, 31)]
+
+
+BILL = {
+    "price": "decimal", "day": "date", "at": "time", "made": "timestamp", "sent": "timestamp_with_timezone",
+    "prices": "array_of_decimal", "days": "array_of_date",
+}
+
+
+class BillSerializer(CompactSerializer):
+    def get_class(self):
+        return Bill
+
+    def get_type_name(self):
+        return "bill"
+
+    def write(self, writer, bill):
+        for field, kind in BILL.items():
+            getattr(writer, "write_" + kind)(field, getattr(bill, field))
+
+    def read(self, reader):
+        bill = Bill(0)
+        for field, kind in BILL.items():
+            setattr(bill, field, getattr(reader, "read_" + kind)(field))
+        return bill
+
+
+class PortableBill(Bill, Portable):
+    """The same in the other form, which has its lists under other names."""
+
+    def __init__(self, i=0, absent=False):
+        super().__init__(i, absent)
+
+    def write_portable(self, writer):
+        for field, kind in BILL.items():
+            kind = kind.replace("array_of_", "") + "_array" * ("array" in kind)
+            getattr(writer, "write_" + kind)(field, getattr(self, field))
+
+    def read_portable(self, reader):
+        for field, kind in BILL.items():
+            kind = kind.replace("array_of_", "") + "_array" * ("array" in kind)
+            setattr(self, field, getattr(reader, "read_" + kind)(field))
+
+    def get_factory_id(self):
+        return 70
+
+    def get_class_id(self):
+        return 1
+
+
+def decimals_and_times(client):
+    p, a = predicate, aggregator
+    utc = datetime.timezone.utc
+    for form in (Bill, PortableBill):
+        m = client.get_map("python-" + form.__name__).blocking()
+        m.put_all({i: form(i) for i in range(10)})
+        m.set(99, form(0, absent=True))
+        found = lambda where, want: same(f"{form.__name__}: {where}", sorted(m.key_set(where)), want)
+        for indexed in (False, True):
+            found(p.equal("price", decimal.Decimal("1.50")), [6])
+            found(p.equal("price", 1.5), [6])
+            found(p.greater("price", decimal.Decimal("1.75")), [8, 9])
+            found(p.sql("price BETWEEN 0.25 AND 0.5"), [1, 2])
+            found(p.in_("price", 0, decimal.Decimal("2.250")), [0, 9])
+            found(p.equal("prices[any]", decimal.Decimal("0.1")), list(range(10)))
+            found(p.greater_or_equal("prices[any]", 2), [8, 9])
+            found(p.equal("price", None), [99])
+            found(p.equal("day", datetime.date(2024, 1, 3)), [2])
+            found(p.less("day", datetime.date(2024, 1, 3)), [0, 1])
+            found(p.sql("day >= DATE '2024-01-09'"), [8, 9])
+            found(p.equal("days[any]", datetime.date(1999, 12, 31)), list(range(10)))
+            found(p.equal("days[0]", datetime.date(2024, 1, 4)), [3])
+            found(p.greater_or_equal("at", datetime.time(8, 30, 0, 5)), [8, 9])
+            found(p.sql("made = TIMESTAMP '2024-01-05T12:00:00'"), [4])
+            found(p.less("sent", datetime.datetime(2024, 1, 1, 9, 30, tzinfo=utc)), [8, 9])
+            found(p.sql("sent = TIMESTAMP '2024-01-01T12:00:00+04:00'"), [9])
+            found(p.equal("day", "2024-01-03"), [])
+            if not indexed:
+                for attribute in ("price", "day", "prices[any]", "days[any]", "sent"):
+                    m.add_index(attributes=[attribute], index_type=IndexType.SORTED)
+        same("the least price", m.aggregate(a.min_("price")), decimal.Decimal(0))
+        same("the greatest price", m.aggregate(a.max_("price")), decimal.Decimal("2.25"))
+        same("the last day", m.aggregate(a.max_("day")), datetime.date(2024, 1, 10))
+        same("the first of all days", m.aggregate(a.min_("days[any]")), datetime.date(1999, 12, 31))
+        same("the latest", m.aggregate(a.max_("sent")).astimezone(utc).hour, 17)
+        same("the latest time", m.aggregate(a.max_("at")), datetime.time(9, 30, 0, 5))
+        same("the sum", m.aggregate(a.floating_point_sum("price")), 11.25)
+        same("the sum of whole prices", m.aggregate(a.fixed_point_sum("price")), 8)
+        same("the average", m.aggregate(a.number_avg("price")), 1.125)
+        same("days that differ", len(m.aggregate(a.distinct("day"))), 11)
+        same("what is there", m.aggregate(a.count("price"), p.not_equal("price", None)), 10)
+        same("whose price is greatest", m.aggregate(a.max_by("price")).key, 9)
+        same("a projection", sorted(m.project(projection.single_attribute("price"), p.less("price", 1))), [0, 0.25, 0.5, 0.75])
+        same("several", m.project(projection.multi_attribute("day", "price"), p.equal("price", 1)), [[datetime.date(2024, 1, 5), 1]])
+        entry = m.aggregate(a.min_by("day"))
+        same("a whole entry", (entry.key, entry.value.days, entry.value.prices[1]), (0, Bill(0).days, decimal.Decimal("0.10")))
+    m = client.get_map("python-typed").blocking()
+    m.put_all({"d": decimal.Decimal("1.5"), "b": datetime.date(2024, 2, 3), "u": uuid.UUID(int=7), "t": "1.5", "f": 1.5})
+    same("decimals as values", sorted(m.key_set(p.equal("this", decimal.Decimal("1.50")))), ["d", "f"])
+    same("dates as values", m.key_set(p.greater("this", datetime.date(2024, 2, 2))), ["b"])
+    same("UUIDs as values", m.key_set(p.equal("this", uuid.UUID(int=7))), ["u"])
 
 
 def paging(client):
@@ -335,7 +452,7 @@ def after_the_kill(client):
         same(f"lock {i} of a client that was killed", m.try_lock(f"k{i}", timeout=20), True)
 
 
-STEPS = [singles, types, bulk, predicates, paging, aggregates, locks, life, listeners, engine_maps, rest, after_the_kill]
+STEPS = [singles, types, bulk, predicates, decimals_and_times, paging, aggregates, locks, life, listeners, engine_maps, rest, after_the_kill]
 
 
 def main():
