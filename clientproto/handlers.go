@@ -86,6 +86,7 @@ var handlers = map[uint32]handler{
 	0x013d00: nearCacheMetadata,
 	0x013e00: writing(removeWhere),
 	0x013f00: nearCacheListener,
+	0x014000: reading(fetchWhere),
 	0x014300: write(doSetTTL, withApplied),
 	0x014400: write(doPutFor, withOld),
 	0x014500: write(transient(doPutFor), withOld),

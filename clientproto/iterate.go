@@ -2,6 +2,7 @@ package clientproto
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"gridnode/grid"
@@ -50,30 +51,12 @@ func keyOfPointers(list [][2]int32) (imap.Data, error) {
 // iterate is a handler of one page of a partition. An entry that is there throughout comes exactly once.
 func iterate(item func(e *encoder, x imap.Entry)) handler {
 	return func(ctx context.Context, q *call) ([]byte, error) {
-		list, _ := q.field("pointers").([][2]int32)
-		after, err := keyOfPointers(list)
-		if err != nil {
-			return nil, err
-		}
-		batch := q.long("batch")
-		if batch < 1 {
-			return nil, fail(codeIllegalArgument, "a page of %d entries", batch)
-		}
-		page := imap.Page{Limit: int(min(batch, maxBatch)), After: imap.CursorIn(grid.PartitionID(q.m.partition()), after)}
-		entries, next, err := q.imap().EntriesWhere(ctx, query.True(), page)
+		entries, pairs, err := q.fetch(ctx, query.True())
 		if err != nil {
 			return nil, err
 		}
 		a := q.answer()
-		a.begin(0)
-		pairs := [][2]int32{{-1, 0}}
-		if !next.End() {
-			pairs = pointersOf(next.Key())
-		}
-		for _, p := range pairs {
-			a.int32(p[0])
-			a.int32(p[1])
-		}
+		writePairs(a, pairs)
 		a.open()
 		for _, x := range entries {
 			item(a, x)
@@ -81,4 +64,84 @@ func iterate(item func(e *encoder, x imap.Entry)) handler {
 		a.close()
 		return a.bytes(), nil
 	}
+}
+
+// fetch returns the entries of the page that the request asks for, and the pairs with which the next one begins.
+func (q *call) fetch(ctx context.Context, where query.Predicate) ([]imap.Entry, [][2]int32, error) {
+	list, _ := q.field("pointers").([][2]int32)
+	after, err := keyOfPointers(list)
+	if err != nil {
+		return nil, nil, err
+	}
+	batch := q.long("batch")
+	if batch < 1 {
+		return nil, nil, fail(codeIllegalArgument, "a page of %d entries", batch)
+	}
+	page := imap.Page{Limit: int(min(batch, maxBatch)), After: imap.CursorIn(grid.PartitionID(q.m.partition()), after)}
+	entries, next, err := q.imap().EntriesWhere(ctx, where, page)
+	if err != nil {
+		return nil, nil, queryError(err)
+	}
+	pairs := [][2]int32{{-1, 0}}
+	if !next.End() {
+		pairs = pointersOf(next.Key())
+	}
+	return entries, pairs, nil
+}
+
+func writePairs(a *encoder, pairs [][2]int32) {
+	a.begin(0)
+	for _, p := range pairs {
+		a.int32(p[0])
+		a.int32(p[1])
+	}
+}
+
+// fetchWhere is a page of what a projection makes of the entries that a predicate holds for.
+func fetchWhere(ctx context.Context, q *call) ([]byte, error) {
+	where, err := q.predicate("predicate")
+	if err != nil {
+		return nil, err
+	}
+	attributes, whole, err := q.projection()
+	if err != nil {
+		return nil, err
+	}
+	var p *query.Projection
+	if !whole {
+		if p, err = query.NewProjection(attributes...); err != nil {
+			return nil, queryError(err)
+		}
+	}
+	entries, pairs, err := q.fetch(ctx, where)
+	if err != nil {
+		return nil, err
+	}
+	a := q.answer()
+	a.open()
+	for _, x := range entries {
+		d := imap.Data(nil)
+		if whole {
+			d, err = mapEntry(x.Key, x.Value)
+		} else {
+			r := q.c.s.cfg.Maps.Record(x)
+			d = projected(p.Project(r))
+			err = unread(r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		value(a, d)
+	}
+	a.close()
+	writePairs(a, pairs)
+	return a.bytes(), nil
+}
+
+// unread is the error for an entry whose schema is not here yet.
+func unread(r *query.Record) error {
+	if id := r.Missing(); id != 0 {
+		return fmt.Errorf("%w: schema %d of a compact value is not known here yet", grid.ErrNotReady, id)
+	}
+	return nil
 }

@@ -199,7 +199,11 @@ func sortBy(g *imap.Grid, list []imap.Entry, attribute string) error {
 	}
 	all := make([]keyed, len(list))
 	for i, x := range list {
-		all[i] = keyed{p.Project(g.Record(x))[0], x}
+		r := g.Record(x)
+		all[i] = keyed{p.Project(r)[0], x}
+		if err := unread(r); err != nil {
+			return err
+		}
 	}
 	slices.SortFunc(all, func(a, b keyed) int {
 		return cmp.Or(query.Compare(a.by, b.by), slices.Compare(a.Key, b.Key))

@@ -163,19 +163,23 @@ func project(ctx context.Context, q *call) ([]byte, error) {
 	a := q.answer()
 	a.open()
 	for _, row := range rows {
-		if len(attributes) == 1 {
-			value(a, serialized(row[0]))
-			continue
-		}
-		d := imap.Data(binary.BigEndian.AppendUint32(nil, uint32(typeObjectArray&0xffffffff)))
-		d = binary.BigEndian.AppendUint32(d, uint32(len(row)))
-		for _, v := range row {
-			d = appendObject(d, v)
-		}
-		value(a, d)
+		value(a, projected(row))
 	}
 	a.close()
 	return a.bytes(), nil
+}
+
+// projected is the row of a projection as the client reads it: a value if it has one attribute, else an array.
+func projected(row []query.Value) imap.Data {
+	if len(row) == 1 {
+		return serialized(row[0])
+	}
+	d := imap.Data(binary.BigEndian.AppendUint32(nil, uint32(typeObjectArray&0xffffffff)))
+	d = binary.BigEndian.AppendUint32(d, uint32(len(row)))
+	for _, v := range row {
+		d = appendObject(d, v)
+	}
+	return d
 }
 
 // wholeEntries is the answer of the projection that changes nothing.

@@ -19,6 +19,7 @@ import static com.hazelcast.query.Predicates.sql;
 import com.hazelcast.aggregation.Aggregators;
 import com.hazelcast.client.HazelcastClient;
 import com.hazelcast.client.config.ClientConfig;
+import com.hazelcast.client.impl.proxy.ClientMapProxy;
 import com.hazelcast.config.IndexType;
 import com.hazelcast.config.NearCacheConfig;
 import com.hazelcast.core.EntryEvent;
@@ -50,6 +51,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -250,6 +252,31 @@ public final class Use {
         Check.same("entries of page 0", m.entrySet(page).stream().map(Map.Entry::getKey).toList(), pages.get(0));
     }
 
+    /** Goes through all partitions in small pages, as map.iterator(...) of Java's client does. */
+    private static void iteration(HazelcastInstance client) {
+        IMap<String, HazelcastJsonValue> m = client.getMap("java-iteration");
+        m.putAll(range(0, 300).stream().collect(Collectors.toMap(i -> "p" + i, Use::person)));
+        Set<String> keys = new HashSet<>();
+        for (Map.Entry<String, HazelcastJsonValue> e : m) {
+            Check.same("a key that comes once", keys.add(e.getKey()), true);
+        }
+        Check.same("keys of all pages", keys.size(), 300);
+        ClientMapProxy<String, HazelcastJsonValue> pages = (ClientMapProxy<String, HazelcastJsonValue>) m;
+        List<Object> ages = new ArrayList<>();
+        List<Object[]> pairs = new ArrayList<>();
+        List<Map.Entry<String, HazelcastJsonValue>> entries = new ArrayList<>();
+        int partitions = client.getPartitionService().getPartitions().size();
+        for (int p = 0; p < partitions; p++) {
+            pages.<Object>iterator(2, p, Projections.singleAttribute("age"), lessThan("age", 200)).forEachRemaining(ages::add);
+            pages.<Object[]>iterator(1, p, Projections.multiAttribute("age", "nothing"), greaterThan("age", 289)).forEachRemaining(pairs::add);
+            pages.<Map.Entry<String, HazelcastJsonValue>>iterator(3, p, Projections.identity(), equal("age", 7)).forEachRemaining(entries::add);
+        }
+        Check.same("projected ages", ages.stream().map(a -> ((Number) a).intValue()).sorted().toList(), range(0, 200));
+        Check.same("projected pairs", pairs.stream().map(a -> ((Number) a[0]).intValue() + " " + a[1]).sorted().toList(),
+                range(290, 300).stream().map(i -> i + " null").toList());
+        Check.same("whole entries", entries.stream().map(Map.Entry::getKey).toList(), List.of("p7"));
+    }
+
     private static void aggregates(HazelcastInstance client) {
         IMap<String, HazelcastJsonValue> m = client.getMap("java-aggregates");
         m.putAll(range(0, 10).stream().collect(Collectors.toMap(i -> "a" + i, Use::person)));
@@ -257,6 +284,14 @@ public final class Use {
         Check.same("count", m.aggregate(Aggregators.count()), 10L);
         Check.same("count where", m.aggregate(Aggregators.count(), big), 5L);
         Check.same("count of nothing", m.aggregate(Aggregators.count(), alwaysFalse()), 0L);
+        IMap<Integer, Number> numbers = client.getMap("java-numbers");
+        numbers.putAll(Map.of(1, new BigDecimal("0.10"), 2, new BigDecimal("0.20"), 3, new BigInteger("100000000000000000000")));
+        Check.same("bigDecimalSum", numbers.aggregate(Aggregators.bigDecimalSum()), new BigDecimal("100000000000000000000.30"));
+        Check.same("bigIntegerSum", numbers.aggregate(Aggregators.bigIntegerSum(), greaterThan("this", 1)),
+            new BigInteger("100000000000000000000"));
+        Check.same("bigDecimalSum of nothing", numbers.aggregate(Aggregators.bigDecimalSum(), alwaysFalse()), BigDecimal.ZERO);
+        Check.same("max", numbers.aggregate(Aggregators.<Map.Entry<Integer, Number>, BigDecimal>comparableMax(), lessThan("this", 1)),
+            new BigDecimal("0.20"));
         Check.same("fixedPointSum", m.aggregate(Aggregators.fixedPointSum("age")), 45L);
         Check.same("floatingPointSum", m.aggregate(Aggregators.floatingPointSum("age"), big), 35.0);
         Check.same("numberAvg", m.aggregate(Aggregators.numberAvg("age"), big), 7.0);
@@ -475,6 +510,7 @@ public final class Use {
         step(client, "bulk", Use::bulk);
         step(client, "predicates", Use::predicates);
         step(client, "paging", Use::paging);
+        step(client, "iteration", Use::iteration);
         step(client, "aggregates", Use::aggregates);
         step(client, "locks", Use::locks);
         step(client, "life", Use::life);
