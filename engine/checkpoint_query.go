@@ -101,7 +101,9 @@ func savepointsLocal(ctx context.Context, c *coordinator, jobID string) (JobSave
 		}
 	}
 	v, err := infoLocal(ctx, c, jobID)
-	out.Incarnation = v.Incarnation
+	if out.Incarnation = v.Incarnation; v.Status.Final() {
+		out.Status = v.Status
+	}
 	return out, err
 }
 

@@ -51,7 +51,7 @@ func resumeLocal(ctx context.Context, c *coordinator, req SubmitRequest, plan *c
 		if err != nil {
 			return Txn{}, err
 		}
-		res.Warnings = slices.Concat(plan.Warnings, from.warnings)
+		res.Warnings = slices.Concat(plan.Warnings, from.warnings, from.fresh(plan))
 		return c.resumeTxn(ctx, snap, info, plan, from)
 	})
 	if err := ignoring(err, errNothing); err != nil {
@@ -220,6 +220,17 @@ func (r restart) choose(refs []CheckpointRef, incarnation string, found map[Chec
 		}
 	}
 	return r, nil
+}
+
+// fresh tells of the pipelines of which there is no checkpoint: those that the config has got since, or that had not come to one.
+func (r restart) fresh(plan *config.Job) []string {
+	var out []string
+	for _, p := range plan.Pipelines {
+		if !slices.ContainsFunc(r.data, func(c *checkpointData) bool { return c.Pipeline == p.ID }) {
+			out = append(out, fmt.Sprintf("pipeline %d begins at its start: there is no checkpoint of it", p.ID))
+		}
+	}
+	return out
 }
 
 // resumeTxn stores a new incarnation of the job that begins where the checkpoints are. They become its own: the old ones go.

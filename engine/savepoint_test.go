@@ -191,11 +191,43 @@ func TestSavepoint_Refusals(t *testing.T) {
 		other = spec
 		other.Rows = -1
 		refused("bad config", submit("41", other), engine.ErrInvalid, "rows")
+		if got := try(ctx, c, func(s *engine.Service) (engine.JobSavepoints, error) { return s.Savepoints(ctx, "8") }); got.Status != engine.JobFinished || len(got.Savepoints) > 0 {
+			t.Errorf("savepoints of a finished job: %+v", got)
+		}
 		c.resume(ctx, "41", spec)
 		c.waitFor(ctx, "41", engine.JobRunning)
 		c.stop(ctx, "41")
 		err = c.Any().Stop(ctx, engine.StopRequest{JobID: "41", Savepoint: true})
 		refused("savepoint of a job that is being canceled", err, engine.ErrConflict, "41")
+		c.waitFor(ctx, "41", engine.JobCanceled)
+	})
+}
+
+// A pipeline that the config has got since the savepoint begins at its start, and that is said. One that it has no more is an error.
+func TestSavepoint_OtherPipelines(t *testing.T) {
+	onGrid(t, enginetest.Options{}, func(ctx context.Context, c *cluster) {
+		spec := flow(plugin.Streaming)
+		c.submit(ctx, "41", spec)
+		time.Sleep(50 * time.Millisecond)
+		c.savepoint(ctx, "41")
+		c.waitFor(ctx, "41", engine.JobSavepointDone)
+		start := func(pipelines int) (engine.SubmitResult, error) {
+			spec.Pipelines = pipelines
+			return c.Any().Submit(ctx, engine.SubmitRequest{JobID: "41", Config: spec.JSON(), StartWithSavepoint: true})
+		}
+		if res, err := start(2); err != nil || len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0], "pipeline 2") {
+			t.Fatalf("with another pipeline: %+v, %v; want a warning", res, err)
+		}
+		c.awaitRows(ctx, "41", spec.Want())
+		c.savepoint(ctx, "41")
+		c.waitFor(ctx, "41", engine.JobSavepointDone)
+		if _, err := start(1); !errors.Is(err, engine.ErrInvalid) || !strings.Contains(err.Error(), "no pipeline 2") {
+			t.Errorf("with a pipeline less: %v", err)
+		}
+		if res, err := start(2); err != nil || len(res.Warnings) > 0 {
+			t.Errorf("as it was: %+v, %v", res, err)
+		}
+		c.stop(ctx, "41")
 		c.waitFor(ctx, "41", engine.JobCanceled)
 	})
 }

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -20,7 +23,7 @@ func (s *Service) Submit(ctx context.Context, req SubmitRequest) (SubmitResult, 
 	if err != nil {
 		return SubmitResult{}, err
 	}
-	if err := s.checkConfig(req.Config); err != nil {
+	if err := s.checkConfig(req); err != nil {
 		return SubmitResult{}, err
 	}
 	choose := id == "" && req.SubmitKey == ""
@@ -72,10 +75,32 @@ func parseJobID(s string) (int64, error) {
 	return n, nil
 }
 
-func (s *Service) checkConfig(body []byte) error {
-	plan, err := s.cfg.Parse(body)
+// maxJobName bounds a job's name, in bytes: it is kept with the job's info, state and history, and shown in every list.
+const maxJobName = 1024
+
+// checkName refuses a name that nobody can print in one line. It is asked of new jobs only: those that were accepted before keep theirs.
+func checkName(option, name string) error {
+	control := strings.IndexFunc(name, unicode.IsControl)
+	switch {
+	case len(name) > maxJobName:
+		return fmt.Errorf("%w: %s has %d bytes; at most %d are allowed", ErrInvalid, option, len(name), maxJobName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: %s is not UTF-8: %q", ErrInvalid, option, name)
+	case control >= 0:
+		return fmt.Errorf("%w: %s is %q, with a control character at byte %d", ErrInvalid, option, name, control)
+	case name != "" && strings.TrimSpace(name) == "":
+		return fmt.Errorf("%w: %s is blank", ErrInvalid, option)
+	}
+	return nil
+}
+
+func (s *Service) checkConfig(req SubmitRequest) error {
+	plan, err := s.cfg.Parse(req.Config)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := errors.Join(checkName("jobName", req.JobName), checkName(`env: option "job.name"`, plan.Name)); err != nil {
+		return err
 	}
 	st := newState(jobInfo{}, plan, 0)
 	for _, p := range plan.Pipelines {

@@ -43,8 +43,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, status int, v an
 	_, _ = w.Write(buf.Bytes()) // an error means that the client is gone
 }
 
-// body reads the whole body of up to limit bytes.
+// body reads the whole body of up to limit bytes. It must come as it is: bytes that are packed would be taken for something else.
 func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	for _, coding := range r.Header.Values("Content-Encoding") {
+		if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
+			w.Header().Set("Accept-Encoding", "identity")
+			return nil, failf(http.StatusUnsupportedMediaType, "Content-Encoding %q is not supported: send the body as it is", shorten(coding))
+		}
+	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return nil, failf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", limit)
@@ -61,14 +67,29 @@ func jsonBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
-	switch {
-	case len(data) == 0:
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, badRequest("Request body is empty.")
-	case !json.Valid(data) || !utf8.Valid(data):
-		return nil, badRequest("Invalid JSON format in request body.")
 	}
-	return data, nil
+	const invalid = "Invalid JSON format in request body."
+	if !utf8.Valid(data) {
+		return nil, badRequest(invalid + " It is not UTF-8.")
+	}
+	var all json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		line, column := place(data, err)
+		return nil, badRequest(invalid+" Line %d, column %d: %v", line, column, err)
+	}
+	return bytes.TrimSpace(data), nil
+}
+
+// place says where in a text the error is that its decoder found.
+func place(text []byte, err error) (line, column int) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		text = text[:min(max(int(syntax.Offset)-1, 0), len(text))] // the byte at Offset is the one that is wrong
+	}
+	start := bytes.LastIndexByte(text, '\n') + 1
+	return 1 + bytes.Count(text, []byte("\n")), 1 + utf8.RuneCount(text[start:])
 }
 
 // objectOf decodes one JSON object, numbers exactly. what names it in errors.

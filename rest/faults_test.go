@@ -56,6 +56,8 @@ func TestBadRequests_SayWhatIsWrong(t *testing.T) {
 		{"POST", "/submit-job", "", 400, "Request body is empty."},
 		{"POST", "/submit-job", " \n", 400, "Request body is empty."},
 		{"POST", "/submit-job", "{", 400, "Invalid JSON format in request body."},
+		{"POST", "/submit-job", "{\"a\":1,\n  \"ü\":2,}", 400, "Line 2, column 9"},
+		{"POST", "/submit-job", "\ufeff\n\nenv {\n}", 400, "Line 3, column 1"},
 		{"POST", "/submit-job", "{} {}", 400, "Invalid JSON format in request body."},
 		{"POST", "/submit-job", "{\"a\":\"\xff\"}", 400, "Invalid JSON format in request body."},
 		{"POST", "/submit-job", "[]", 400, "must be a JSON object"},
@@ -72,7 +74,7 @@ func TestBadRequests_SayWhatIsWrong(t *testing.T) {
 		{"POST", "/submit-job?dry-run=static", "{}", 400, "Dry-run is only supported via CLI"},
 		{"POST", "/submit-job?dryRun=true", "{}", 400, "Dry-run is only supported via CLI"},
 		{"POST", "/submit-job", strings.Repeat(" ", maxJobBody+1), 413, "larger than"},
-		{"POST", "/submit-job/upload", "{}", 400, "config_file"},
+		{"POST", "/submit-job/upload", "{}", 415, "config_file"},
 		{"POST", "/submit-jobs", "{}", 400, "array"},
 		{"POST", "/submit-jobs", "[1]", 400, "index 0"},
 		{"POST", "/submit-jobs", `[{},{"params":{"jobId":1e3}}]`, 400, `index 1: jobId "1e3"`},
@@ -103,6 +105,43 @@ func TestBadRequests_SayWhatIsWrong(t *testing.T) {
 				t.Errorf("Allow: %q", rec.Header().Get("Allow"))
 			}
 		})
+	}
+}
+
+// A body that is packed is refused as that, on every path that takes one, and not taken for bad JSON or for the value itself.
+func TestPackedBodies(t *testing.T) {
+	for _, path := range []string{"POST /submit-job", "POST /submit-jobs", "POST /stop-job", "POST /stop-jobs", "POST /update-tags", "PUT /api/v1/maps/m/entries/k"} {
+		for coding, status := range map[string]int{"gzip": 415, "br": 415, "identity, gzip": 415, "identity": 0, "Identity": 0} {
+			f := newFixture(t)
+			method, target, _ := strings.Cut(path, " ")
+			rec := f.do(method, target, "{}", "Content-Encoding: "+coding)
+			if status == 0 {
+				if rec.Code == 415 {
+					t.Errorf("%s with %s: %d", path, coding, rec.Code)
+				}
+				continue
+			}
+			if text := message(t, rec); rec.Code != status || !strings.Contains(text, coding) || rec.Header().Get("Accept-Encoding") != "identity" {
+				t.Errorf("%s with %s: %d %s", path, coding, rec.Code, text)
+			}
+			if len(f.jobs.submits)+len(f.jobs.stops) > 0 {
+				t.Errorf("%s with %s was carried out", path, coding)
+			}
+		}
+	}
+}
+
+// What /openmetrics answers is OpenMetrics, also to those who do not ask for it by Accept; what /metrics answers is up to Accept.
+func TestMetrics_Formats(t *testing.T) {
+	for _, test := range []struct{ path, accept, want string }{
+		{"/openmetrics", "", "application/openmetrics-text"}, {"/openmetrics", "*/*", "application/openmetrics-text"}, {"/openmetrics", "text/plain", "application/openmetrics-text"},
+		{"/metrics", "", "text/plain"}, {"/metrics", "application/openmetrics-text; version=1.0.0", "application/openmetrics-text"},
+	} {
+		rec := newFixture(t).do("GET", test.path, "", "Accept: "+test.accept)
+		ends := strings.HasSuffix(rec.Body.String(), "# EOF\n")
+		if got := rec.Header().Get("Content-Type"); rec.Code != 200 || !strings.HasPrefix(got, test.want) || ends != strings.Contains(test.want, "openmetrics") {
+			t.Errorf("%s for %q: %d %s", test.path, test.accept, rec.Code, got)
+		}
 	}
 }
 

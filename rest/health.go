@@ -17,6 +17,9 @@ func (s *Server) registerHealth(rs *routes) {
 	metrics := s.metrics.handler()
 	for _, path := range []string{"/metrics", "/openmetrics", "/hazelcast/rest/instance/metrics"} {
 		rs.handle(path, methods{"GET": func(w http.ResponseWriter, r *http.Request) error {
+			if path == "/openmetrics" { // by its name, whatever else the scraper would take as well
+				r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+			}
 			metrics.ServeHTTP(w, r)
 			return nil
 		}})

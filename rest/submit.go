@@ -159,7 +159,8 @@ func uploaded(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxJobBody+(64<<10))
 	form, err := r.MultipartReader()
 	if err != nil {
-		return nil, badRequest("the request must be a multipart/form-data form with a file in the field config_file")
+		return nil, failf(http.StatusUnsupportedMediaType, "the request must be a multipart/form-data form with a file in the field config_file, and its Content-Type is %q",
+			shorten(r.Header.Get("Content-Type")))
 	}
 	for {
 		part, err := form.NextPart()

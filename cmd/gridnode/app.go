@@ -95,7 +95,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	if text := err.Error(); text != "" {
 		for line := range strings.Lines(text) {
-			fmt.Fprintf(a.stderr, "gridnode: %s\n", strings.TrimSuffix(line, "\n"))
+			fmt.Fprintf(a.stderr, "gridnode: %s\n", plain(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	if !a.running {

@@ -108,7 +108,7 @@ func (a *app) showSubmit(rep reply, o submitOptions) (id string, err error) {
 		return "", fmt.Errorf("the answer to the submit cannot be read: %s", rep.body)
 	}
 	for _, w := range submitted.Warnings {
-		fmt.Fprintf(a.stderr, "gridnode: warning: %s\n", w)
+		fmt.Fprintf(a.stderr, "gridnode: warning: %s\n", plain(w))
 	}
 	switch {
 	case o.quiet:
@@ -216,7 +216,7 @@ func (a *app) jobStop(flags *clientFlags) *cobra.Command {
 	var savepoint, force bool
 	cmd := &cobra.Command{Use: "stop ID", Short: "Stop a job", Args: cobra.ExactArgs(1)}
 	cmd.Flags().BoolVar(&savepoint, "savepoint", false, "take a savepoint first")
-	cmd.Flags().BoolVar(&force, "force", false, "do not wait for tasks that do not answer")
+	cmd.Flags().BoolVar(&force, "force", false, "the same as without: a stop never waits for tasks that do not answer")
 	cmd.RunE = a.withClient(flags, func(cmd *cobra.Command, c *client, args []string) error {
 		body, err := json.Marshal(map[string]any{"jobId": strings.TrimSpace(args[0]), "isStopWithSavePoint": savepoint, "force": force})
 		if err != nil {

@@ -106,7 +106,7 @@ func (a *app) showEnd(j job, raw []byte, waited time.Duration, o waitOptions) er
 		err = printRaw(a.stdout, raw)
 	default:
 		_, err = fmt.Fprintf(a.stdout, "%s %s  read %s  written %s  restarts %s  waited %s\n",
-			j.JobName, j.JobStatus, j.Metrics.SourceReceivedCount, j.Metrics.SinkWriteCount, j.Restarts, seconds(waited))
+			plain(j.JobName), j.JobStatus, j.Metrics.SourceReceivedCount, j.Metrics.SinkWriteCount, j.Restarts, seconds(waited))
 	}
 	return err
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -78,11 +80,30 @@ func table(w io.Writer, rows [][]string) error {
 			if cell == "" {
 				cell = "-"
 			}
-			row[i] = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ").Replace(cell)
+			row[i] = plain(cell)
 		}
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	return tw.Flush()
+}
+
+// plain is a text of somebody else's as it may stand in a line on a terminal: what would move the cursor or change colours is spelt out.
+func plain(text string) string {
+	if strings.IndexFunc(text, unicode.IsControl) < 0 {
+		return text
+	}
+	var out strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\t', r == '\n', r == '\r':
+			out.WriteByte(' ')
+		case unicode.IsControl(r):
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
 }
 
 // seconds rounds what people wait for.
