@@ -68,7 +68,7 @@ type JobView struct {
 	FailureSum  int           // of all
 	Times       Times         // when states were entered; only of one job, not in lists
 	Savepoint   bool          // was started with a savepoint
-	PendingFor  string        // why a PENDING job waits, or a live one is not driven
+	PendingFor  string        // why a PENDING job waits, or a live one is not driven or does not end
 	TagFilter   map[string]string
 	Overtaken   int       // jobs submitted later that got slots while this one waited, up to a bound
 	Unreadable  bool      // the master cannot read the job's config, and leaves the job as it is

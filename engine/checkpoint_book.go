@@ -29,12 +29,14 @@ type book struct {
 	broken  string                  // a checkpoint that must be there cannot be read
 	doing   time.Time               // since when the job is being stopped with a savepoint, as this master saw it
 
+	refusals map[int]refusal // by pipeline id: what the storage did not take
+
 	// What the step under way would make of these. The step may be built several times before it is done.
 	next staged
 }
 
 func newBook(d *driver) *book {
-	b := &book{d: d, start: time.Now(), rounds: map[int]*rounds{}, data: map[int]*checkpointData{}, opened: map[int]uint64{}}
+	b := &book{d: d, start: time.Now(), rounds: map[int]*rounds{}, data: map[int]*checkpointData{}, opened: map[int]uint64{}, refusals: map[int]refusal{}}
 	if d.def.plan == nil {
 		return b
 	}
@@ -116,6 +118,11 @@ func (b *book) world(st *jobState, w *world) {
 			return r != nil && r.ready(b.looked)
 		}
 	}
+	w.unstorable, w.refused = b.unstorable, map[int]string{}
+	last := ""
+	for id, r := range b.refusals {
+		last, w.refused[id] = r.why, r.why
+	}
 	if !st.Savepoint {
 		return
 	}
@@ -124,6 +131,9 @@ func (b *book) world(st *jobState, w *world) {
 	}
 	if time.Since(b.doing) >= first.timeout {
 		w.savepointLate = fmt.Sprintf("the savepoint was not complete within checkpoint.timeout, which is %v", first.timeout)
+		if last != "" {
+			w.savepointLate += "; it " + cannotStore + last
+		}
 	}
 }
 
@@ -200,6 +210,9 @@ func (b *book) wakeAt() time.Time {
 		if !b.doing.IsZero() {
 			earlier(b.doing.Add(r.timeout))
 		}
+	}
+	for _, r := range b.refusals {
+		earlier(r.until)
 	}
 	return at
 }

@@ -41,7 +41,7 @@ func (c *coordinator) cleanCheckpoints(ctx context.Context, snap snapshot, incar
 			return err
 		}
 	}
-	return c.cleanStorage(ctx, snap.jobID, kept)
+	return c.cleanStorage(ctx, snap, kept)
 }
 
 // sweepStorage removes from the storage what was kept for as long as a history that is over.
@@ -107,17 +107,23 @@ func (c *coordinator) applied(ctx context.Context, t Txn) error {
 	return err
 }
 
-// cleanStorage removes from the storage what is not kept. Other incarnations of the job are older, and over.
-func (c *coordinator) cleanStorage(ctx context.Context, jobID string, kept checkpointIndex) error {
-	files := c.s.cfg.Checkpoint.Storage
-	refs, err := files.List(ctx, jobID)
-	errs := []error{err}
-	over := map[string]bool{kept.Incarnation: true}
-	for _, r := range refs {
-		over[r.Incarnation] = true
+// cleanStorage removes from the storage what is not kept. Other incarnations of the job are older, and over, unless they belong to another cluster.
+func (c *coordinator) cleanStorage(ctx context.Context, snap snapshot, kept checkpointIndex) error {
+	files, id := c.s.cfg.Checkpoint.Storage, snap.jobID
+	refs, err := files.List(ctx, id)
+	errs := []error{err, files.Clean(ctx, id, kept.Incarnation, kept.refs(id, kept.Incarnation))}
+	if kept.From != "" {
+		errs = append(errs, files.Clean(ctx, id, kept.From, nil))
 	}
-	for incarnation := range over {
-		errs = append(errs, files.Clean(ctx, jobID, incarnation, kept.refs(jobID, incarnation)))
+	if snap.state == nil {
+		return errors.Join(errs...) // it was done when the state was there
+	}
+	done := map[string]bool{kept.Incarnation: true, kept.From: true}
+	for _, r := range refs {
+		if !done[r.Incarnation] {
+			done[r.Incarnation] = true
+			errs = append(errs, files.Supersede(ctx, id, r.Incarnation, timeOf(snap.state.CreatedMs)))
+		}
 	}
 	return errors.Join(errs...)
 }

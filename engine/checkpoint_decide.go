@@ -114,7 +114,8 @@ func (d *decider) savepoint() {
 	d.st.turn(JobDoingSavepoint)
 	for i := range d.st.Pipelines {
 		p := &d.st.Pipelines[i]
-		if p.Status == TaskFinished && p.Ckpt.Final == 0 {
+		storable := !d.unstorable(p)
+		if p.Status == TaskFinished && p.Ckpt.Final == 0 && storable {
 			p.Ckpt.Final = p.Ckpt.take() // it has nothing more to do when the job is started again
 		}
 		if p.Status.ended() || p.Committing {
@@ -124,15 +125,43 @@ func (d *decider) savepoint() {
 			turnAll(p, TaskCreated, TaskCanceled)
 		}
 		d.pipelineStarted(i)
-		if p.Status != TaskRunning || !p.Ckpt.settled() || p.Ckpt.Broken ||
+		if p.Status != TaskRunning || !storable || !p.Ckpt.settled() || p.Ckpt.Broken ||
 			slices.ContainsFunc(p.Tasks, func(t taskState) bool { return t.Status != TaskFinished && t.Status != TaskCanceled }) {
 			continue
 		}
 		p.Committing = true
 		p.Ckpt.Final = p.Ckpt.take()
 	}
-	if d.w.savepointLate != "" && slices.ContainsFunc(d.st.Pipelines, func(p pipelineState) bool { return !p.Committing && !p.Status.ended() }) {
+	undecided := slices.ContainsFunc(d.st.Pipelines, func(p pipelineState) bool { return !p.Committing && !p.Status.ended() })
+	if d.w.savepointLate != "" && (undecided || d.st.unsaved()) {
 		d.failJob(d.w.savepointLate)
+	}
+}
+
+// unsaved reports whether a pipeline has ended well and the savepoint does not have it yet.
+func (s *jobState) unsaved() bool {
+	return slices.ContainsFunc(s.Pipelines, func(p pipelineState) bool { return p.Status == TaskFinished && p.Ckpt.Final == 0 })
+}
+
+// unstorable reports whether the last checkpoint of a pipeline has to wait for the storage.
+func (d *decider) unstorable(p *pipelineState) bool {
+	return d.w.unstorable != nil && d.w.unstorable(p.ID)
+}
+
+// cannotStore begins what is shown of a job whose end or savepoint waits for the storage.
+const cannotStore = "cannot be stored: "
+
+// tellUnstorable shows what the job waits for, as long as it does.
+func (d *decider) tellUnstorable() {
+	for i := range d.st.Pipelines {
+		p := &d.st.Pipelines[i]
+		if why := d.w.refused[p.ID]; why != "" && !d.stopping() && !d.st.Status.Final() {
+			d.st.PendingFor = fmt.Sprintf("the last checkpoint of pipeline %d %s%s", p.ID, cannotStore, why)
+			return
+		}
+	}
+	if strings.Contains(d.st.PendingFor, cannotStore) {
+		d.st.PendingFor = ""
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 // way in which it can be started again.
 type checkpointIndex struct {
 	Incarnation  string
+	From         string // the incarnation from whose checkpoints this one was started
 	Name         string // of the job
 	JobCreatedMs int64
 	Status       JobStatus // the end of the job; empty while it lives

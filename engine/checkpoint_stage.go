@@ -23,7 +23,7 @@ type staged struct {
 }
 
 // stage works out what a step from prev to next means for the stored checkpoints. A checkpoint that the step makes complete is put into the
-// storage first: if that fails, the step is not made, or, for one that was not wanted by a user, the checkpoint is given up.
+// storage first. If that fails it is given up, or, if it is a pipeline's last one, the step is to be decided anew without it: errUnstored.
 func (b *book) stage(ctx context.Context, prev, next *jobState, obs []observation) error {
 	s := staged{index: b.index.clone(), monitor: b.monitor.clone(), data: mapsClone(b.data), opened: mapsClone(b.opened)}
 	indexed, noted := false, false
@@ -39,7 +39,7 @@ func (b *book) stage(ctx context.Context, prev, next *jobState, obs []observatio
 				continue
 			}
 			if err != nil {
-				return fmt.Errorf("%w: the %s cannot be stored: %v", ErrRetryable, c.Kind, err)
+				return b.refused(c, err)
 			}
 			bytes, indexed = n, true
 		}
@@ -61,6 +61,36 @@ func (b *book) stage(ctx context.Context, prev, next *jobState, obs []observatio
 	b.next = s
 	return nil
 }
+
+// errUnstored says that the storage has not taken a pipeline's last checkpoint.
+var errUnstored = fmt.Errorf("%w: the storage does not take a checkpoint", ErrRetryable)
+
+// After the storage has refused a pipeline's last checkpoint, it is asked again after so long; each time the wait doubles.
+const (
+	firstStoreRetry = 500 * time.Millisecond
+	maxStoreRetry   = 10 * time.Second
+)
+
+// refusal is what the storage said about a pipeline's last checkpoint.
+type refusal struct {
+	why   string
+	tries int
+	until time.Time // nobody asks before
+}
+
+// refused notes that the storage did not take a pipeline's last checkpoint. The pipeline does not end until it has.
+func (b *book) refused(c *checkpointData, err error) error {
+	r := b.refusals[c.Pipeline]
+	r.why = err.Error()
+	r.until = time.Now().Add(min(firstStoreRetry<<min(r.tries, 10), maxStoreRetry))
+	r.tries++
+	b.refusals[c.Pipeline] = r
+	b.d.log.Warn("a pipeline does not end until its last checkpoint is stored", "pipeline", c.Pipeline, "checkpoint", c.ID, "tries", r.tries, "error", err)
+	return errUnstored
+}
+
+// unstorable reports whether the storage is not asked about a pipeline's last checkpoint for now.
+func (b *book) unstorable(pipeline int) bool { return time.Now().Before(b.refusals[pipeline].until) }
 
 // add puts what was staged into the transaction of the step.
 func (b *book) add(t Txn) Txn {
@@ -127,6 +157,9 @@ func (b *book) store(ctx context.Context, s *staged, c *checkpointData) (bytes i
 	if files := b.d.c.s.cfg.Checkpoint.Storage; files != nil {
 		if err := files.Put(ctx, c.ref(), raw); err != nil {
 			return 0, err
+		}
+		if c.Kind != RegularCheckpoint {
+			delete(b.refusals, c.Pipeline)
 		}
 	}
 	s.put = append(s.put, Put{Key: dataKey(c.JobID, c.Incarnation, c.Pipeline, c.ID), Value: raw})

@@ -214,7 +214,12 @@ func (r restart) choose(refs []CheckpointRef, incarnation string, found map[Chec
 		r.data = append(r.data, data)
 		r.settled[ref.Pipeline] = !data.prepared()
 	}
+	told := map[string]bool{}
 	for _, ref := range refs {
+		if err := bad[ref]; err != nil && ref.Incarnation != incarnation && !told[ref.Incarnation] {
+			told[ref.Incarnation] = true
+			r.warnings = append(r.warnings, fmt.Sprintf("%v of another run is passed over, and if that run was the last one, rows since the one before may come twice: %v", ref, err))
+		}
 		if ref.Incarnation == incarnation && !chosen[ref.Pipeline] {
 			return r, fmt.Errorf("%w: pipeline %d of job %s cannot go on, and does not begin anew: %v", ErrInvalid, ref.Pipeline, ref.JobID, bad[ref])
 		}
@@ -242,7 +247,7 @@ func (c *coordinator) resumeTxn(ctx context.Context, snap snapshot, info jobInfo
 		return Txn{}, err
 	}
 	st := newState(info, plan, c.term)
-	index := checkpointIndex{Incarnation: info.Incarnation, Name: info.Name, JobCreatedMs: info.CreatedMs}
+	index := checkpointIndex{Incarnation: info.Incarnation, From: from.index.Incarnation, Name: info.Name, JobCreatedMs: info.CreatedMs}
 	id := snap.jobID
 	txn := Txn{If: append(snap.conds(MapRunningJobInfo, MapRunningJobState, MapStateTimestamps, MapPendingJobCleanup, MapFinishedJobState),
 		Cond{Key: keyOf(MapCheckpointID, id), Version: from.version})}

@@ -22,7 +22,7 @@ func (r CheckpointRef) String() string {
 // CheckpointStorage keeps complete checkpoints outside of the grid as well, so that they survive the loss of all members. Every member reaches the
 // same storage. The grid stays the truth while it lives: the storage is read only where the grid has nothing. All methods may be called at once.
 type CheckpointStorage interface {
-	// Put stores a checkpoint; when it returns nil that is durable. A repeat replaces it.
+	// Put stores a checkpoint; when it returns nil that is durable. A repeat replaces it. It stores nothing after its context has ended.
 	Put(ctx context.Context, ref CheckpointRef, data []byte) error
 	// Settle notes that all output of a checkpoint is visible.
 	Settle(ctx context.Context, ref CheckpointRef) error
@@ -37,9 +37,12 @@ type CheckpointStorage interface {
 	// Clean removes all that is stored of an incarnation that has ended, but for the checkpoints that are to be kept: also what a member that died has left
 	// of one that it was storing.
 	Clean(ctx context.Context, jobID, incarnation string, keep []CheckpointRef) error
+	// Supersede removes all that is stored of another incarnation of the job, unless something of it was stored after since: then it lives, in another cluster
+	// that has the same storage.
+	Supersede(ctx context.Context, jobID, incarnation string, since time.Time) error
 	// Expire says when all that is stored of an incarnation may go. The last call counts.
 	Expire(ctx context.Context, jobID, incarnation string, at time.Time) error
-	// Sweep removes what may go by now, of whatever job.
+	// Sweep removes what may go by now, of whatever job, and what nobody can need: what members that died have left of checkpoints that they were storing.
 	Sweep(ctx context.Context, now time.Time) error
 }
 

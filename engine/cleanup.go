@@ -25,6 +25,7 @@ func (c *coordinator) sweepLoop(ctx context.Context) {
 	var jobs sync.WaitGroup
 	defer jobs.Wait()
 	limit := make(chan struct{}, parallelCleanups)
+	sweeping := make(chan struct{}, 1) // one of the storage at a time, beside the rest
 	prune, store := time.Now(), time.Now()
 	for ctx.Err() == nil {
 		next := c.sweep(ctx, &jobs, limit)
@@ -36,7 +37,11 @@ func (c *coordinator) sweepLoop(ctx context.Context) {
 		}
 		if !time.Now().Before(store) {
 			store = time.Now().Add(min(sweepStorageEvery, c.s.cfg.HistoryTTL))
-			c.sweepStorage(ctx)
+			select {
+			case sweeping <- struct{}{}:
+				jobs.Go(func() { defer func() { <-sweeping }(); c.sweepStorage(ctx) })
+			default:
+			}
 		}
 		t := time.NewTimer(next)
 		select {

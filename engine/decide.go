@@ -60,6 +60,8 @@ type world struct {
 
 	checkpointDue func(pipeline *pipelineState) bool // nil: the job takes no checkpoints by itself
 	savepointLate string                             // not empty: the savepoint took too long, and how long that is
+	refused       map[int]string                     // by pipeline id: why the storage has not taken its last checkpoint
+	unstorable    func(pipeline int) bool            // it is not asked again for now; nil: never so
 }
 
 // placement is the answer of world.place.
@@ -109,6 +111,7 @@ func decide(cur *jobState, obs []observation, w world) *jobState {
 	d.schedule()
 	d.started()
 	d.checkpoints()
+	d.tellUnstorable()
 	return d.st
 }
 
@@ -212,10 +215,13 @@ func (d *decider) checked(o observation) {
 			d.injure(p, injury{cause: fmt.Sprintf("pipeline %d: %s", p.ID, o.err), permanent: true})
 			continue
 		}
-		p.Committing = true
 		if d.w.checkpointDue != nil {
+			if d.unstorable(p) {
+				continue
+			}
 			p.Ckpt.Final = p.Ckpt.take()
 		}
+		p.Committing = true
 	}
 }
 
@@ -383,6 +389,7 @@ func (d *decider) endJob() {
 	}
 	all := len(d.st.Pipelines)
 	switch {
+	case count[TaskFinished] == all && d.st.Status != JobFailing && d.st.Savepoint && d.st.unsaved():
 	case count[TaskFinished] == all && d.st.Status != JobFailing && d.st.Savepoint:
 		d.st.turn(JobSavepointDone)
 	case count[TaskFinished] == all && d.st.Status != JobFailing:

@@ -132,8 +132,13 @@ func (d *driver) step(ctx context.Context) (*jobState, error) {
 		}
 		d.c.slots.publish(d.def, snap.state)
 		obs := append(observations(in), d.book.results(snap.state)...)
-		next = decide(snap.state, obs, d.world(snap.state))
-		return d.stepTxn(ctx, snap, next, obs)
+		for range 1 + len(snap.state.Pipelines) {
+			next = decide(snap.state, obs, d.world(snap.state))
+			if txn, err := d.stepTxn(ctx, snap, next, obs); !errors.Is(err, errUnstored) {
+				return txn, err
+			} // else once more, without the end of that pipeline
+		}
+		return Txn{}, errUnstored
 	})
 	if err = ignoring(err, errNothing); err != nil {
 		return nil, err

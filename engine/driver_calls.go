@@ -39,6 +39,9 @@ func (d *driver) launch(ctx context.Context, st *jobState) {
 			orders[key] = append(orders[key], c.ref)
 		case callCheck:
 			key.ref = c.ref
+			if d.book.unstorable(c.ref.Pipeline) {
+				continue // a good judgement would be the decision to commit
+			}
 			d.begin(key, func(*line) ([]observation, bool) { return []observation{d.check(st, c.ref.Pipeline)}, true })
 		case callCommit:
 			key.ref = c.ref

@@ -25,7 +25,7 @@ type jobState struct {
 	Cancel      bool      // intent: set once, never cleared
 	Savepoint   bool      // intent to stop with a savepoint: set once, never cleared
 	Cause       string    // root cause of a failure
-	PendingFor  string    // why a PENDING job waits
+	PendingFor  string    // why a PENDING job waits, or what keeps one from its end
 	Failures    []failure // of attempts, in order; the first ones and the last ones
 	FailureSum  int       // of all
 	Overtaken   int       // jobs submitted later that got slots while this one waited; at most maxOvertakes

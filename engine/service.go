@@ -24,6 +24,9 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Checkpoint.Storage != nil {
+		cfg.Checkpoint.Storage = newPatient(cfg.Checkpoint.Storage)
+	}
 	s := &Service{cfg: cfg, defs: &definitions{store: cfg.Store, parse: cfg.Parse, known: map[string]*definition{}}}
 	s.worker = &worker{
 		cfg: cfg, defs: s.defs, tokens: make(tokens, cfg.TaskTokens), ask: s.ask,

@@ -21,7 +21,13 @@ const (
 	dataSuffix    = ".ckpt"
 	settledSuffix = ".settled"
 	expiryFile    = "expires"
+	partPrefix    = ".part-"
+	probePrefix   = ".now-"
 )
+
+// abandoned is the age from which on nobody writes at a file any more: a member gives a checkpoint up long before. Should one be at work all the same, it
+// finds its file gone and fails, which costs that checkpoint and nothing else.
+const abandoned = time.Hour
 
 // Dir is an [engine.CheckpointStorage]. Each checkpoint is a file of its own, <root>/<job>/<incarnation>/<pipeline>-<id>.ckpt, which appears at
 // once and complete; beside it an empty file ends in .settled when all output of the checkpoint is visible. A file "expires" says when all of the incarnation may go.
@@ -40,6 +46,7 @@ func New(root string) (Dir, error) {
 var (
 	word     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	fileName = regexp.MustCompile(`^([0-9]{1,9})-([0-9]{1,19})\.ckpt$`)
+	noteName = regexp.MustCompile(`^[0-9]{1,9}-[0-9]{1,19}\.settled$`)
 )
 
 // path returns where a checkpoint is. Names that would lead elsewhere are refused.
@@ -56,21 +63,21 @@ func (d Dir) Where(r engine.CheckpointRef) string {
 }
 
 // Put implements [engine.CheckpointStorage].
-func (d Dir) Put(_ context.Context, r engine.CheckpointRef, data []byte) error {
+func (d Dir) Put(ctx context.Context, r engine.CheckpointRef, data []byte) error {
 	path, err := d.path(r)
 	if err != nil {
 		return err
 	}
 	dir := filepath.Dir(path)
-	if err := makeDir(dir); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".part-*")
+	f, err := createPart(dir)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = context.Cause(ctx) // who gave the checkpoint up must not find it later
+	}
+	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
@@ -84,14 +91,17 @@ func (d Dir) Put(_ context.Context, r engine.CheckpointRef, data []byte) error {
 	return nil
 }
 
-// makeDir creates a directory. A cleanup may remove an empty parent meanwhile; then it is created again.
-func makeDir(dir string) error {
+// createPart creates the file in which a checkpoint is written, and its directory. A cleanup may remove an empty directory meanwhile; then it is created again.
+func createPart(dir string) (f *os.File, err error) {
 	for range 10 {
-		if err := os.MkdirAll(dir, 0o755); !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if err = os.MkdirAll(dir, 0o755); err == nil {
+			f, err = os.CreateTemp(dir, partPrefix+"*")
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
 		}
 	}
-	return os.MkdirAll(dir, 0o755)
+	return nil, err
 }
 
 // Settle implements [engine.CheckpointStorage].
@@ -228,38 +238,6 @@ func (d Dir) Expire(_ context.Context, jobID, incarnation string, at time.Time) 
 		return nil
 	}
 	return err
-}
-
-// Sweep implements [engine.CheckpointStorage]. An end that cannot be read is none.
-func (d Dir) Sweep(ctx context.Context, now time.Time) error {
-	jobs, err := read(d.root)
-	errs := []error{err}
-	for _, job := range jobs {
-		incarnations, err := read(filepath.Join(d.root, job.Name()))
-		if err != nil && !job.IsDir() {
-			continue
-		}
-		errs = append(errs, err)
-		for _, inc := range incarnations {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if dir := filepath.Join(d.root, job.Name(), inc.Name()); expired(dir, now) {
-				errs = append(errs, os.RemoveAll(dir))
-				_ = os.Remove(filepath.Dir(dir)) // unless another incarnation is there
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func expired(dir string, now time.Time) bool {
-	text, err := os.ReadFile(filepath.Join(dir, expiryFile))
-	if err != nil {
-		return false
-	}
-	at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(text)))
-	return err == nil && !at.After(now)
 }
 
 // syncDir makes the names in a directory durable, where the file system can do that.

@@ -1,11 +1,13 @@
 package checkpointdir_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -194,4 +196,150 @@ func TestDir_Sweep(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// aged puts a file, or dates one that is there, into the past.
+func aged(t *testing.T, path string, age time.Duration) {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("da"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Now().Add(-age)
+	if err := os.Chtimes(path, at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree lists all that is in a directory.
+func tree(t *testing.T, root string) (out []string) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
+		if path != root {
+			out = append(out, strings.TrimPrefix(path, root))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What members that died with their whole cluster have left half done goes when it is old: unfinished files, notes about checkpoints that are not there, empty
+// directories. What a member of another cluster may be writing right now stays, and so does every complete checkpoint, however old, and all that is not
+// named as the storage's files are.
+func TestDir_SweepHalfDone(t *testing.T) {
+	ctx, root := t.Context(), t.TempDir()
+	d, err := checkpointdir.New(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const old, young = 2 * time.Hour, 50 * time.Minute
+	goes := []string{"7/dead/.part-1", "7/dead/1-4.settled", "8/empty/.part-9", ".now-3"}
+	stays := []string{"7/dead/1-3.ckpt", "7/dead/1-3.settled", "7/dead/mine.settled", "7/dead/.parts", "7/.part-2", ".part-5", "no job/x/.part-6", "9/notes.txt", "notes.txt"}
+	for _, name := range slices.Concat(goes, stays) {
+		aged(t, filepath.Join(root, name), old)
+	}
+	for _, name := range []string{"7/live/.part-7", "7/live/1-8.settled", "10/new/.part-8"} {
+		aged(t, filepath.Join(root, name), young)
+		stays = append(stays, name)
+	}
+	if err := os.Mkdir(filepath.Join(root, "10", "begins"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	stays = append(stays, "10/begins")
+	if err := os.MkdirAll(filepath.Join(root, "11", "failed"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"11/failed", "11", "8/empty", "8"} { // made for a checkpoint of which nothing was written
+		aged(t, filepath.Join(root, dir), old)
+	}
+	if err := d.Sweep(ctx, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	left := tree(t, root)
+	for _, name := range stays {
+		if !slices.Contains(left, "/"+name) {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	for _, name := range slices.Concat(goes, []string{"11/failed"}) {
+		if slices.Contains(left, "/"+name) {
+			t.Errorf("%s is there still", name)
+		}
+	}
+	for _, dir := range []string{"8", "11"} { // what was emptied is young now
+		for _, path := range []string{"8/empty", dir} {
+			if slices.Contains(left, "/"+path) {
+				aged(t, filepath.Join(root, path), old)
+			}
+		}
+	}
+	for range 2 {
+		if err := d.Sweep(ctx, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{"8"} {
+			if _, err := os.Stat(filepath.Join(root, dir)); err == nil {
+				aged(t, filepath.Join(root, dir), old)
+			}
+		}
+	}
+	if left = tree(t, root); slices.ContainsFunc(left, func(s string) bool {
+		return strings.HasPrefix(s, "/8") || strings.HasPrefix(s, "/11") || strings.Contains(s, ".now-")
+	}) {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A member whose unfinished file was taken for abandoned fails, and nothing half done appears. Whoever gave a checkpoint up does not find it later.
+func TestDir_PutThatIsTooLate(t *testing.T) {
+	root := t.TempDir()
+	d, err := checkpointdir.New(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := engine.CheckpointRef{JobID: "7", Incarnation: "x", Pipeline: 1, ID: 1}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("given up"))
+	if err := d.Put(ctx, ref, []byte("data")); err == nil || !strings.Contains(err.Error(), "given up") {
+		t.Errorf("Put = %v", err)
+	}
+	if refs, err := d.List(t.Context(), "7"); len(refs) > 0 || err != nil {
+		t.Errorf("stored all the same: %v, %v", refs, err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(root, "7", "x", ".part-*")); len(files) > 0 {
+		t.Errorf("left: %v", files)
+	}
+}
+
+// A cleanup removes a job's directory, when that is empty, under a put that has just made it.
+func TestDir_PutWhileDirectoriesGo(t *testing.T) {
+	ctx := t.Context()
+	d, err := checkpointdir.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var cleaner sync.WaitGroup
+	cleaner.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_ = d.Clean(ctx, "7", "gone", nil)
+			}
+		}
+	})
+	for range 50 {
+		ref := engine.CheckpointRef{JobID: "7", Incarnation: "x", Pipeline: 1, ID: 1}
+		if err := errors.Join(d.Put(ctx, ref, []byte("data")), d.Delete(ctx, ref)); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	cleaner.Wait()
 }
