@@ -151,6 +151,7 @@ type WorkerSlots struct {
 	MemberID string
 	Tags     map[string]string
 	Dynamic  bool // it has as many as are used
+	Silent   bool // it does not answer for now, and gets no new tasks
 	Total    int
 	Used     int // may be more than Total after the number was lowered
 	Jobs     []string

@@ -147,8 +147,12 @@ func (c *coordinator) finishCleanup(ctx context.Context, snap snapshot) error {
 		}
 		c.kick(c.sweepNow)
 		if err := sleep(ctx, firstBackoff); err != nil {
+			why := ""
+			if snap.record != nil && snap.record.LastError != "" {
+				why = fmt.Sprintf("; that has failed %d times, at last: %s", snap.record.Attempts, snap.record.LastError)
+			}
 			return &RetryAfterError{After: time.Second, Reason: fmt.Sprintf(
-				"job %s is still being cleaned up after its last run (for %v)", id, time.Since(asked).Round(time.Millisecond))}
+				"job %s is still being cleaned up after its last run (for %v)%s", id, time.Since(asked).Round(time.Millisecond), why)}
 		}
 		next, err := read(ctx, c.s.cfg.Store, id)
 		if err != nil {

@@ -104,6 +104,9 @@ func (r *cleanupRecord) view(jobID string, now time.Time) CleanupView {
 	if v.NextTry.Before(now) {
 		v.NextTry = now
 	}
+	if r.DueMs == 0 { // nobody waits for the tombstone's time any more
+		v.DueAt = v.NextTry
+	}
 	switch {
 	case !r.HistoryDone:
 		v.Stage = CleanupHistory

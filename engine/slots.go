@@ -301,7 +301,7 @@ func (s *slots) counts(members []Member, states map[string]*jobState) []WorkerSl
 			continue
 		}
 		n := s.slotsOf(m)
-		w := WorkerSlots{MemberID: m.ID, Tags: m.Tags, Dynamic: n == 0, Total: n, Jobs: slices.Sorted(maps.Keys(used[m.ID]))}
+		w := WorkerSlots{MemberID: m.ID, Tags: m.Tags, Dynamic: n == 0, Silent: m.Silent, Total: n, Jobs: slices.Sorted(maps.Keys(used[m.ID]))}
 		for _, tasks := range used[m.ID] {
 			w.Used += tasks
 		}

@@ -21,10 +21,22 @@ type sickStorage struct {
 	engine.CheckpointStorage
 	mu   sync.Mutex
 	err  error         // of Put
+	keep error         // of Clean
 	hang chan struct{} // nil: it answers; closed to let those go that hang
 }
 
-func (s *sickStorage) fail(err error) { s.mu.Lock(); s.err = err; s.mu.Unlock() }
+func (s *sickStorage) fail(err error)         { s.mu.Lock(); s.err = err; s.mu.Unlock() }
+func (s *sickStorage) failCleanups(err error) { s.mu.Lock(); s.keep = err; s.mu.Unlock() }
+
+func (s *sickStorage) Clean(ctx context.Context, job, incarnation string, keep []engine.CheckpointRef) error {
+	s.mu.Lock()
+	err := s.keep
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.CheckpointStorage.Clean(ctx, job, incarnation, keep)
+}
 
 // stall makes every call hang until the returned function is called.
 func (s *sickStorage) stall() (release func()) {
@@ -168,6 +180,36 @@ func TestStorage_FullAtTheEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A start from a savepoint while the cleanup of the last run fails says why that takes so long, and so does the list of cleanups, with times that are some.
+func TestStorage_CleanupFails(t *testing.T) {
+	onSick(t, func(ctx context.Context, c *cluster, s *sickStorage) {
+		spec := flow(plugin.Streaming)
+		c.submit(ctx, "41", spec)
+		time.Sleep(100 * time.Millisecond)
+		c.savepoint(ctx, "41")
+		s.failCleanups(errFull)
+		c.waitFor(ctx, "41", engine.JobSavepointDone)
+		time.Sleep(5 * time.Second)
+		brief, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		var later *engine.RetryAfterError
+		_, err := c.Any().Submit(brief, engine.SubmitRequest{JobID: "41", Config: spec.JSON(), StartWithSavepoint: true})
+		if !errors.As(err, &later) || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("Submit = %v", err)
+		}
+		views := try(ctx, c, func(s *engine.Service) ([]engine.CleanupView, error) { return s.Cleanups(ctx) })
+		if len(views) != 1 || views[0].DueAt.Before(views[0].NextTry) || views[0].NextTry.Before(time.Now().Add(-time.Second)) {
+			t.Errorf("cleanups: %+v", views)
+		}
+		s.failCleanups(nil)
+		c.resume(ctx, "41", spec)
+		c.awaitRows(ctx, "41", spec.Want())
+		c.stop(ctx, "41")
+		c.waitFor(ctx, "41", engine.JobCanceled)
+		c.wantEmpty(ctx, 2*time.Minute)
+	})
 }
 
 // A storage that hangs, in a way that no context ends, holds up neither the job's other work nor a cancel nor the end of a term; the figures say what is wrong.

@@ -85,6 +85,8 @@ type workerOfJobs struct {
 	TotalSlots    int               `json:"totalSlots"`
 	FreeSlots     int               `json:"freeSlots"`
 	DynamicSlot   bool              `json:"dynamicSlot"`
+	CPUUsage      *float64          `json:"cpuUsage"` // null: not known; so is memUsage
+	MemUsage      *float64          `json:"memUsage"`
 	RunningJobIDs []string          `json:"runningJobIds"`
 }
 
@@ -107,6 +109,7 @@ type pendingJob struct {
 	Pipelines            []pendingPipeline `json:"pipelines"`
 	Lacking              []pendingTask     `json:"lackingTaskGroupDiagnostics"`
 	OvertakenByLaterJobs int               `json:"overtakenByLaterJobs"` // ours
+	Workers              []workerFit       `json:"workerDiagnostics"`    // ours
 }
 
 type pendingPipeline struct {
@@ -168,7 +171,7 @@ func (s *Server) pendingJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.answer(w, r, http.StatusOK, s.pendingShape(o, jobs, only, limit, stamper(readable)))
+	s.answer(w, r, http.StatusOK, s.pendingShape(o, s.workerLoads(r.Context(), o.Slots), jobs, only, limit, stamper(readable)))
 	return nil
 }
 
@@ -182,10 +185,10 @@ func stamper(readable bool) func(time.Time) any {
 	}
 }
 
-func (s *Server) pendingShape(o engine.Overview, jobs []engine.JobView, only string, limit int, stamp func(time.Time) any) pendingShape {
+func (s *Server) pendingShape(o engine.Overview, loads workerLoads, jobs []engine.JobView, only string, limit int, stamp func(time.Time) any) pendingShape {
 	shape := pendingShape{
 		QueueSummary:    queueSummary{ScheduleStrategy: o.Strategy},
-		ClusterSnapshot: s.snapshotShape(o),
+		ClusterSnapshot: s.snapshotShape(o, loads),
 		PendingJobs:     []pendingJob{},
 	}
 	jobs = slices.DeleteFunc(slices.Clone(jobs), func(v engine.JobView) bool {
@@ -194,6 +197,7 @@ func (s *Server) pendingShape(o engine.Overview, jobs []engine.JobView, only str
 	slices.SortFunc(jobs, func(a, b engine.JobView) int {
 		return cmp.Or(a.CreateTime.Compare(b.CreateTime), cmp.Compare(a.JobID, b.JobID))
 	})
+	address := s.addresses()
 	sum := &shape.QueueSummary
 	sum.Size = len(jobs)
 	for i, v := range jobs {
@@ -203,7 +207,9 @@ func (s *Server) pendingShape(o engine.Overview, jobs []engine.JobView, only str
 		}
 		sum.NewestEnqueueTimestamp = stamp(v.CreateTime)
 		if only == v.JobID || only == "" && len(shape.PendingJobs) < limit {
-			shape.PendingJobs = append(shape.PendingJobs, pendingJobShape(v, o, stamp))
+			job := pendingJobShape(v, o, stamp)
+			job.Workers = workerFits(v, o, address)
+			shape.PendingJobs = append(shape.PendingJobs, job)
 		}
 	}
 	return shape
@@ -224,20 +230,16 @@ func lacking(v engine.JobView) (n int) {
 	return n
 }
 
-func (s *Server) snapshotShape(o engine.Overview) clusterSnapshot {
+func (s *Server) snapshotShape(o engine.Overview, loads workerLoads) clusterSnapshot {
 	snap := clusterSnapshot{
 		TotalSlots: o.TotalSlots, FreeSlots: o.FreeSlots, AssignedSlots: o.TotalSlots - o.FreeSlots, WorkerCount: len(o.Slots),
 		Workers: []workerOfJobs{},
 	}
-	address := map[string]string{}
-	if state, err := s.state(); err == nil {
-		for _, m := range state.Members {
-			address[string(m.ID)] = m.Address
-		}
-	}
+	address := s.addresses()
 	for _, w := range o.Slots {
+		cpu, mem := loads.usage(w.MemberID)
 		snap.Workers = append(snap.Workers, workerOfJobs{
-			Address: cmp.Or(address[w.MemberID], w.MemberID), Tags: notNil(w.Tags), TotalSlots: w.Total, FreeSlots: w.Free(),
+			Address: address(w.MemberID), CPUUsage: cpu, MemUsage: mem, Tags: notNil(w.Tags), TotalSlots: w.Total, FreeSlots: w.Free(),
 			DynamicSlot: w.Dynamic, RunningJobIDs: append([]string{}, w.Jobs...),
 		})
 	}
@@ -256,7 +258,7 @@ func pendingJobShape(v engine.JobView, o engine.Overview, stamp func(time.Time) 
 		CheckCount: v.Checks, WaitDurationMs: max(time.Since(v.CreateTime).Milliseconds(), 0),
 		TotalTaskGroups: len(v.Tasks), LackingTaskGroups: lacking(v), AllocatedTaskGroups: len(v.Tasks) - lacking(v),
 		FailureReason: notEnough, FailureMessage: v.PendingFor, TagFilter: notNil(v.TagFilter),
-		BlockingJobIDs: []string{}, Pipelines: []pendingPipeline{}, Lacking: []pendingTask{}, OvertakenByLaterJobs: v.Overtaken,
+		BlockingJobIDs: []string{}, Pipelines: []pendingPipeline{}, Lacking: []pendingTask{}, Workers: []workerFit{}, OvertakenByLaterJobs: v.Overtaken,
 	}
 	if !v.CheckedAt.IsZero() {
 		job.CheckTime = stamp(v.CheckedAt)

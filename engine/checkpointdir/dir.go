@@ -71,7 +71,7 @@ func (d Dir) Put(ctx context.Context, r engine.CheckpointRef, data []byte) error
 	dir := filepath.Dir(path)
 	f, err := createPart(dir)
 	if err != nil {
-		return err
+		return about(path, err)
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
@@ -81,14 +81,22 @@ func (d Dir) Put(ctx context.Context, r engine.CheckpointRef, data []byte) error
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return about(path, errors.Join(err, os.Remove(f.Name())))
 	}
 	for _, dir := range []string{dir, filepath.Dir(dir), d.root} {
 		if err := syncDir(dir); err != nil {
-			return err
+			return about(path, err)
 		}
 	}
 	return nil
+}
+
+// about names the checkpoint's own file in place of the passing one at which an error came: so that the same trouble has the same text each time.
+func about(path string, err error) error {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%s: %w", path, at.Err)
+	}
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // createPart creates the file in which a checkpoint is written, and its directory. A cleanup may remove an empty directory meanwhile; then it is created again.
