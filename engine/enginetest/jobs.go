@@ -42,6 +42,7 @@ type Spec struct {
 	CheckError   string `json:"check_error"` // what Sink.Check says
 	CommitErrors int    `json:"commit_errors"`
 	Local        bool   `json:"local"` // prepared output is lost with its member
+	Scrap        bool   `json:"scrap"` // of committed rows only the number is kept; they must come in order, each once
 }
 
 // Duration is a time.Duration in JSON, as a text.
@@ -245,6 +246,9 @@ func (c *collect) Check(prepared [][]byte) error {
 }
 
 func (c *collect) Commit(_ context.Context, prepared []byte) error {
+	if c.spec.Scrap {
+		return c.out.scrap(string(prepared))
+	}
 	return c.out.commit(string(prepared), c.member, c.spec.CommitErrors)
 }
 
@@ -313,6 +317,9 @@ func (w *collectWriter) Restore(states [][]byte) error {
 
 // Forget implements [plugin.Cutter].
 func (w *collectWriter) Forget(prepared []byte) error {
+	if w.c.spec.Scrap {
+		return nil
+	}
 	w.c.out.forget(string(prepared))
 	return nil
 }

@@ -21,7 +21,14 @@ type Output struct {
 	cleanups   map[string]int // calls, by job id
 	violations []string
 	failClean  int
-	marks      map[string]bool // committed parts that were not forgotten
+	marks      map[string]bool     // committed parts that were not forgotten
+	scrapped   map[string]scrapped // by task
+}
+
+// scrapped is what was committed of a task whose rows are not kept.
+type scrapped struct {
+	last string // id of the last part
+	rows int
 }
 
 type preparedRows struct {
@@ -33,7 +40,7 @@ type preparedRows struct {
 // NewOutput returns an empty output.
 func NewOutput() *Output {
 	return &Output{opened: map[string]int{}, working: map[string]string{}, lost: map[string]bool{}, prepared: map[string]preparedRows{}, committed: map[string][]plugin.Row{},
-		commits: map[string]int{}, cleanups: map[string]int{}, marks: map[string]bool{}}
+		commits: map[string]int{}, cleanups: map[string]int{}, marks: map[string]bool{}, scrapped: map[string]scrapped{}}
 }
 
 func (o *Output) open(id, member string) {
@@ -107,6 +114,43 @@ func (o *Output) commit(id, member string, failures int) error {
 	o.marks[id] = true
 	delete(o.prepared, id)
 	return nil
+}
+
+// scrap commits a part and keeps the number of its rows only.
+func (o *Output) scrap(id string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	task := taskOf(id)
+	s := o.scrapped[task]
+	p, ok := o.prepared[id]
+	switch {
+	case s.last == id:
+		return nil
+	case !ok:
+		return plugin.ErrPreparedLost
+	}
+	for _, r := range p.rows {
+		if r[1] != int64(s.rows) {
+			o.violations = append(o.violations, fmt.Sprintf("%s has row %v after %d rows", id, r[1], s.rows))
+		}
+		s.rows++
+	}
+	s.last = id
+	o.scrapped[task] = s
+	delete(o.prepared, id)
+	return nil
+}
+
+// Scrapped returns how many rows of a job were committed and not kept.
+func (o *Output) Scrapped(jobID string) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for task, s := range o.scrapped {
+		if strings.HasPrefix(task, jobID+"/") {
+			n += s.rows
+		}
+	}
+	return n
 }
 
 func (o *Output) cleanup(prefix, member string) error {
