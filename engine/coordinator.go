@@ -30,6 +30,9 @@ type coordinator struct {
 	rescan   chan struct{}
 	sweepNow chan struct{}
 
+	overviews shared[Overview]
+	endedJobs shared[[]JobView]
+
 	mu       sync.Mutex
 	drivers  map[string]*driver // by job id
 	adopting map[string]bool    // ids that were submitted here and are to be driven

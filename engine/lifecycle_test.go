@@ -234,6 +234,15 @@ func TestCountsAddUp(t *testing.T) {
 			if len(fin) != 6 || fin[0].FinishTime.Before(fin[5].FinishTime) {
 				t.Errorf("%s: %d finished", when, len(fin))
 			}
+			for _, part := range []struct{ from, rows, want int }{{0, 4, 4}, {4, 4, 2}, {6, 4, 0}, {99, 4, 0}, {-1, 0, 0}} {
+				p := try(ctx, c, func(s *engine.Service) (engine.JobsPage, error) { return s.FinishedPage(ctx, "", part.from, part.rows) })
+				if len(p.Jobs) != part.want || p.Total != 6 || part.want > 0 && p.Jobs[0].JobID != fin[part.from].JobID {
+					t.Errorf("%s: %d jobs from %d on: %d of %d", when, part.rows, part.from, len(p.Jobs), p.Total)
+				}
+			}
+			if p := try(ctx, c, func(s *engine.Service) (engine.JobsPage, error) { return s.FinishedPage(ctx, engine.JobFailed, 1, 5) }); p.Total != 2 || len(p.Jobs) != 1 {
+				t.Errorf("%s: page of the failed ones: %+v", when, p)
+			}
 		}
 		for _, id := range []string{"100", "101", "102"} {
 			c.waitFor(ctx, id, engine.JobFinished)

@@ -105,6 +105,22 @@ func written(all []tally) []tally {
 	return out
 }
 
+// atLeast returns figures of which none is below what is visible already.
+func atLeast(told, visible []tally) []tally {
+	out := slices.Clone(told)
+	for _, v := range visible {
+		i := slices.IndexFunc(out, func(t tally) bool { return t.Table == v.Table })
+		if i < 0 {
+			out = append(out, v)
+			continue
+		}
+		if out[i].SinkRows < v.SinkRows {
+			out[i].SinkRows, out[i].SinkBytes = v.SinkRows, v.SinkBytes
+		}
+	}
+	return out
+}
+
 // sumTallies adds up the figures of many tasks as a job shows them: those of all that they did, and those of what is visible. seconds is how long the
 // job ran.
 func sumTallies(all, visible [][]tally, seconds float64) Metrics {

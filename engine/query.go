@@ -34,6 +34,17 @@ func (s *Service) Finished(ctx context.Context, status JobStatus) ([]JobView, er
 	return viaMaster(ctx, s, opFinished, status, reading, finishedLocal)
 }
 
+// FinishedPage is a part of what [Service.Finished] returns: at most rows jobs from one on. Only these travel between members.
+func (s *Service) FinishedPage(ctx context.Context, status JobStatus, from, rows int) (JobsPage, error) {
+	return viaMaster(ctx, s, opFinishedPage, pageRequest{status, from, rows}, reading, finishedPageLocal)
+}
+
+// Jobs returns a part of the list of all jobs of a status, or of all if it is empty: the live ones first, each kind the newest first. Counts and list are
+// made of the same look.
+func (s *Service) Jobs(ctx context.Context, status JobStatus, from, rows int) (JobsPage, error) {
+	return viaMaster(ctx, s, opJobs, pageRequest{status, from, rows}, reading, jobsLocal)
+}
+
 // Overview counts workers, slots and jobs.
 func (s *Service) Overview(ctx context.Context) (Overview, error) {
 	return viaMaster(ctx, s, opOverview, struct{}{}, reading, overviewLocal)
@@ -179,39 +190,124 @@ func (c *coordinator) ended(ctx context.Context, states map[string]*jobState) ([
 }
 
 func finishedLocal(ctx context.Context, c *coordinator, status JobStatus) ([]JobView, error) {
+	all, err := c.endedJobs.get(ctx, c.allEnded)
+	return slices.DeleteFunc(slices.Clone(all), func(v JobView) bool { return status != "" && v.Status != status }), err
+}
+
+// allEnded lists all jobs that have ended, the one that ended last first.
+func (c *coordinator) allEnded(ctx context.Context) ([]JobView, error) {
 	states, err := c.states(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out, err := c.ended(ctx, states)
-	if err != nil {
-		return nil, err
-	}
-	out = slices.DeleteFunc(out, func(v JobView) bool { return status != "" && v.Status != status })
 	slices.SortFunc(out, func(a, b JobView) int {
 		return cmp.Or(b.FinishTime.Compare(a.FinishTime), cmp.Compare(b.JobID, a.JobID))
 	})
+	return out, err
+}
+
+// pageRequest asks for a part of a list.
+type pageRequest struct {
+	Status     JobStatus
+	From, Rows int
+}
+
+// JobsPage is a part of a list of jobs.
+type JobsPage struct {
+	Jobs   []JobView
+	Total  int               // of the whole list
+	Counts map[JobStatus]int // of all jobs, by status, whatever the list is about; of Jobs only
+}
+
+// part returns the part of a list that is asked for.
+func (r pageRequest) part(all []JobView) JobsPage {
+	from := min(max(r.From, 0), len(all))
+	return JobsPage{Jobs: all[from : from+min(max(r.Rows, 0), len(all)-from)], Total: len(all)}
+}
+
+func finishedPageLocal(ctx context.Context, c *coordinator, req pageRequest) (JobsPage, error) {
+	all, err := finishedLocal(ctx, c, req.Status)
+	return req.part(all), err
+}
+
+// jobsLocal lists all jobs, each once. The live ones are looked for first, so that one that ends meanwhile is in both lists, and not in none.
+func jobsLocal(ctx context.Context, c *coordinator, req pageRequest) (JobsPage, error) {
+	live, err := runningLocal(ctx, c, struct{}{})
+	if err != nil {
+		return JobsPage{}, err
+	}
+	ended, err := finishedLocal(ctx, c, "")
+	if err != nil {
+		return JobsPage{}, err
+	}
+	over := make(map[string]bool, len(ended))
+	for _, v := range ended {
+		over[v.Incarnation] = true
+	}
+	all := append(slices.DeleteFunc(live, func(v JobView) bool { return over[v.Incarnation] }), ended...)
+	counts := map[JobStatus]int{}
+	for _, v := range all {
+		counts[v.Status]++
+	}
+	page := req.part(slices.DeleteFunc(all, func(v JobView) bool { return req.Status != "" && v.Status != req.Status }))
+	page.Counts = counts
+	return page, nil
+}
+
+// historyBrief is what the counters need of a [historyEntry].
+type historyBrief struct {
+	View struct {
+		Incarnation string
+		Status      JobStatus
+	}
+}
+
+// endedStatuses returns the status of every job that has ended, by incarnation, as [coordinator.ended] lists them.
+func (c *coordinator) endedStatuses(ctx context.Context, states map[string]*jobState) (map[string]JobStatus, error) {
+	out := map[string]JobStatus{}
+	err := c.s.cfg.Store.Scan(ctx, MapFinishedJobState, func(e Entry) error {
+		var h *historyBrief
+		if err := load(e, &h); err != nil {
+			return nil // the list says so
+		}
+		out[h.View.Incarnation] = h.View.Status
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("scan %s: %w", MapFinishedJobState, err)
+	}
+	for _, st := range states {
+		if _, there := out[st.Incarnation]; !shown(st) && !there {
+			out[st.Incarnation] = st.Status
+		}
+	}
 	return out, nil
 }
 
 func overviewLocal(ctx context.Context, c *coordinator, _ struct{}) (Overview, error) {
+	o, err := c.overviews.get(ctx, c.overview)
+	o.Slots = slices.Clone(o.Slots)
+	return o, err
+}
+
+func (c *coordinator) overview(ctx context.Context) (Overview, error) {
 	states, err := c.states(ctx)
 	if err != nil {
 		return Overview{}, err
 	}
-	ended, err := c.ended(ctx, states)
+	ended, err := c.endedStatuses(ctx, states)
 	if err != nil {
 		return Overview{}, err
 	}
 	o := Overview{MasterID: c.s.cfg.Cluster.Self(), Term: c.term, Strategy: c.s.cfg.ScheduleStrategy}
-	over := map[string]bool{}
-	for _, v := range ended {
-		over[v.Incarnation] = true
-		o.countEnded(v.Status)
+	for _, status := range ended {
+		o.countEnded(status)
 	}
 	for _, st := range states {
+		_, over := ended[st.Incarnation]
 		switch {
-		case !shown(st) || over[st.Incarnation]:
+		case !shown(st) || over:
 		case st.Status == JobPending || st.Status == JobCreated:
 			o.Pending++
 		default:

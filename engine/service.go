@@ -126,6 +126,10 @@ func (s *Service) dispatch(ctx context.Context, req request) (any, error) {
 		return onMaster(ctx, s, req.Body, runningLocal)
 	case opFinished:
 		return onMaster(ctx, s, req.Body, finishedLocal)
+	case opFinishedPage:
+		return onMaster(ctx, s, req.Body, finishedPageLocal)
+	case opJobs:
+		return onMaster(ctx, s, req.Body, jobsLocal)
 	case opOverview:
 		return onMaster(ctx, s, req.Body, overviewLocal)
 	case opCleanups:

@@ -21,13 +21,15 @@ const (
 	opReport   op = "report"   // worker to master: a task has ended
 	opProgress op = "progress" // worker to master: figures of running tasks
 
-	opSubmit   op = "submit" // any member to the master, for a client
-	opStop     op = "stop"
-	opInfo     op = "info"
-	opRunning  op = "running"
-	opFinished op = "finished"
-	opOverview op = "overview"
-	opCleanups op = "cleanups"
+	opSubmit       op = "submit" // any member to the master, for a client
+	opStop         op = "stop"
+	opInfo         op = "info"
+	opRunning      op = "running"
+	opFinished     op = "finished"
+	opFinishedPage op = "finished page"
+	opJobs         op = "jobs"
+	opOverview     op = "overview"
+	opCleanups     op = "cleanups"
 
 	opCheckpoints op = "checkpoints"
 	opSavepoints  op = "savepoints"

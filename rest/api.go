@@ -19,6 +19,10 @@ type Jobs interface {
 	Running(ctx context.Context) ([]engine.JobView, error)
 	// Finished returns the ended jobs of that status, or all when it is empty.
 	Finished(ctx context.Context, status engine.JobStatus) ([]engine.JobView, error)
+	// FinishedPage returns at most rows of the ended jobs, from one on, that which ended last first, and how many there are.
+	FinishedPage(ctx context.Context, status engine.JobStatus, from, rows int) (engine.JobsPage, error)
+	// Jobs returns at most rows of all jobs of that status, or of all when it is empty, from one on, the live ones first, with the numbers of all jobs by status.
+	Jobs(ctx context.Context, status engine.JobStatus, from, rows int) (engine.JobsPage, error)
 	Overview(ctx context.Context) (engine.Overview, error)
 	Cleanups(ctx context.Context) ([]engine.CleanupView, error)
 	// Checkpoints returns the figures of a job's checkpoints, or engine.ErrNotFound.

@@ -66,6 +66,12 @@ func (s stuckJobs) Running(ctx context.Context) ([]engine.JobView, error) { retu
 func (s stuckJobs) Finished(ctx context.Context, _ engine.JobStatus) ([]engine.JobView, error) {
 	return nil, s.wait(ctx)
 }
+func (s stuckJobs) FinishedPage(ctx context.Context, _ engine.JobStatus, _, _ int) (engine.JobsPage, error) {
+	return engine.JobsPage{}, s.wait(ctx)
+}
+func (s stuckJobs) Jobs(ctx context.Context, _ engine.JobStatus, _, _ int) (engine.JobsPage, error) {
+	return engine.JobsPage{}, s.wait(ctx)
+}
 func (s stuckJobs) Overview(ctx context.Context) (engine.Overview, error) {
 	return engine.Overview{}, s.wait(ctx)
 }

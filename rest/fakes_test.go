@@ -105,6 +105,26 @@ func (f *fakeJobs) Finished(_ context.Context, status engine.JobStatus) ([]engin
 	return f.list(func(s engine.JobStatus) bool { return s.Final() && (status == "" || s == status) }), f.err
 }
 
+func (f *fakeJobs) FinishedPage(ctx context.Context, status engine.JobStatus, from, rows int) (engine.JobsPage, error) {
+	all, err := f.Finished(ctx, status)
+	all = newestFirst(all)
+	from = min(from, len(all))
+	return engine.JobsPage{Jobs: all[from : from+min(rows, len(all)-from)], Total: len(all)}, err
+}
+
+func (f *fakeJobs) Jobs(_ context.Context, status engine.JobStatus, from, rows int) (engine.JobsPage, error) {
+	live := newestFirst(f.list(func(s engine.JobStatus) bool { return !s.Final() }))
+	all := append(live, newestFirst(f.list(engine.JobStatus.Final))...)
+	p := engine.JobsPage{Counts: map[engine.JobStatus]int{}}
+	for _, v := range all {
+		p.Counts[v.Status]++
+	}
+	all = slices.DeleteFunc(all, func(v engine.JobView) bool { return status != "" && v.Status != status })
+	from = min(from, len(all))
+	p.Jobs, p.Total = all[from:from+min(rows, len(all)-from)], len(all)
+	return p, f.err
+}
+
 func (f *fakeJobs) list(want func(engine.JobStatus) bool) (out []engine.JobView) {
 	for _, id := range slices.Sorted(maps.Keys(f.views)) {
 		if v := f.views[id]; want(v.Status) {

@@ -33,21 +33,21 @@ type countsShape struct {
 	SavepointDone int `json:"savepointDone"`
 }
 
-func (c *countsShape) count(s engine.JobStatus) {
-	c.Accepted++
+func (c *countsShape) add(s engine.JobStatus, n int) {
+	c.Accepted += n
 	switch s {
 	case engine.JobPending, engine.JobCreated:
-		c.Pending++
+		c.Pending += n
 	case engine.JobFinished:
-		c.Finished++
+		c.Finished += n
 	case engine.JobFailed:
-		c.Failed++
+		c.Failed += n
 	case engine.JobCanceled:
-		c.Canceled++
+		c.Canceled += n
 	case engine.JobSavepointDone:
-		c.SavepointDone++
+		c.SavepointDone += n
 	default:
-		c.Running++
+		c.Running += n
 	}
 }
 
@@ -96,41 +96,19 @@ func (s *Server) jobs(w http.ResponseWriter, r *http.Request) error {
 	if status != "" && !slices.Contains(jobStatuses(), status) {
 		return badRequest("%q is not a job state", shorten(text))
 	}
-	all, err := s.allJobs(r)
+	part, err := s.cfg.Jobs.Jobs(r.Context(), status, pageStart(page, rows), rows)
 	if err != nil {
 		return err
 	}
-	shape := jobsShape{Page: page, Rows: rows, Jobs: []briefShape{}}
-	for _, v := range all {
-		shape.Counts.count(v.Status)
-		if status != "" && v.Status != status {
-			continue
-		}
-		shape.Total++
-		if n := shape.Total - 1; n/rows == page-1 {
-			shape.Jobs = append(shape.Jobs, briefOf(v))
-		}
+	shape := jobsShape{Total: part.Total, Page: page, Rows: rows, Jobs: []briefShape{}}
+	for status, n := range part.Counts {
+		shape.Counts.add(status, n)
+	}
+	for _, v := range part.Jobs {
+		shape.Jobs = append(shape.Jobs, briefOf(v))
 	}
 	s.answer(w, r, http.StatusOK, shape)
 	return nil
-}
-
-// allJobs returns every job once. The live ones are asked for first, so that one that ends meanwhile is in both answers, and not in none.
-func (s *Server) allJobs(r *http.Request) ([]engine.JobView, error) {
-	live, err := s.cfg.Jobs.Running(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	ended, err := s.cfg.Jobs.Finished(r.Context(), "")
-	if err != nil {
-		return nil, err
-	}
-	over := make(map[string]bool, len(ended))
-	for _, v := range ended {
-		over[v.JobID] = true
-	}
-	live = slices.DeleteFunc(slices.Clone(live), func(v engine.JobView) bool { return over[v.JobID] })
-	return append(newestFirst(live), newestFirst(ended)...), nil
 }
 
 func briefOf(v engine.JobView) briefShape {

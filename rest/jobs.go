@@ -116,13 +116,40 @@ func (s *Server) finishedJobs(w http.ResponseWriter, r *http.Request) error {
 	if status != "" && !slices.Contains(jobStatuses(), status) {
 		return badRequest("%q is not a job state", shorten(text))
 	}
-	var jobs []engine.JobView // of a state in which no job has ended: none
-	if status == "" || status.Final() {
-		if jobs, err = s.cfg.Jobs.Finished(r.Context(), status); err != nil {
+	shape := func(v engine.JobView) any { return endedShape(v) }
+	some := status == "" || status.Final() // else no job has ended so
+	switch {
+	case p.wanted && some:
+		return s.finishedPage(w, r, status, p, shape)
+	case some:
+		jobs, err := s.cfg.Jobs.Finished(r.Context(), status)
+		if err != nil {
 			return err
 		}
+		return s.answerJobs(w, r, jobs, p, shape)
 	}
-	return s.answerJobs(w, r, jobs, p, func(v engine.JobView) any { return endedShape(v) })
+	return s.answerJobs(w, r, nil, p, shape)
+}
+
+// finishedPage asks for the one page only.
+func (s *Server) finishedPage(w http.ResponseWriter, r *http.Request, status engine.JobStatus, p page, shape func(engine.JobView) any) error {
+	part, err := s.cfg.Jobs.FinishedPage(r.Context(), status, p.from(), p.rows)
+	if err != nil {
+		return err
+	}
+	if _, _, err := p.slice(part.Total); err != nil {
+		return err
+	}
+	s.answer(w, r, http.StatusOK, pageShape{Data: shapesOf(part.Jobs, shape), Total: part.Total})
+	return nil
+}
+
+func shapesOf(jobs []engine.JobView, shape func(engine.JobView) any) []any {
+	shapes := make([]any, 0, len(jobs))
+	for _, v := range jobs {
+		shapes = append(shapes, shape(v))
+	}
+	return shapes
 }
 
 func jobStatuses() []engine.JobStatus {
@@ -139,10 +166,7 @@ func (s *Server) answerJobs(w http.ResponseWriter, r *http.Request, jobs []engin
 	if err != nil {
 		return err
 	}
-	shapes := make([]any, 0, to-from)
-	for _, v := range jobs[from:to] {
-		shapes = append(shapes, shape(v))
-	}
+	shapes := shapesOf(jobs[from:to], shape)
 	if p.wanted {
 		s.answer(w, r, http.StatusOK, pageShape{Data: shapes, Total: len(jobs)})
 	} else {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 )
@@ -50,6 +51,17 @@ func (q query) positive(name string, fallback int) (int, error) {
 	return n, nil
 }
 
+// from is where the page begins in a list that is long enough.
+func (p page) from() int { return pageStart(p.number, p.rows) }
+
+// pageStart is where a page begins, both from 1 on.
+func pageStart(number, rows int) int {
+	if number-1 > math.MaxInt/rows {
+		return math.MaxInt
+	}
+	return (number - 1) * rows
+}
+
 // slice returns the bounds of the page in a list of total. The page right behind the last full one is empty, any later is an error.
 func (p page) slice(total int) (from, to int, err error) {
 	if !p.wanted {
@@ -58,6 +70,6 @@ func (p page) slice(total int) (from, to int, err error) {
 	if p.number-1 > total/p.rows {
 		return 0, 0, badRequest("Page number exceeds total pages")
 	}
-	from = (p.number - 1) * p.rows
+	from = p.from()
 	return from, min(total, from+min(p.rows, total)), nil
 }
