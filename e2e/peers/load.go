@@ -17,7 +17,7 @@ import (
 
 const (
 	connectWithin = 10 * time.Second
-	warmUp        = 2 * time.Second
+	warmUp        = time.Second // before each cell
 	fillers       = 64
 )
 
@@ -66,6 +66,10 @@ func measure(ctx context.Context, s system, o options) (cells []cell, err error)
 	l := load{m: m, value: make([]byte, o.value), keys: o.keys}
 	if err := l.fill(ctx); err != nil {
 		return nil, fmt.Errorf("fill: %w", err)
+	}
+	l.gets = 5
+	if _, err := l.cell(ctx, slices.Max(o.callers), o.warm, c.pids); err != nil { // Java compiles while it runs
+		return nil, fmt.Errorf("warm-up: %w", err)
 	}
 	for _, kind := range kinds {
 		for _, callers := range o.callers {

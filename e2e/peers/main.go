@@ -3,10 +3,11 @@
 //	mvn dependency:copy -Dartifact=com.hazelcast:hazelcast:5.5.0 -DoutputDirectory=.
 //	go run ./e2e/peers -hazelcast hazelcast-5.5.0.jar
 //
-// The rounds alternate between the systems, each freshly started, so that what else the machine does hits both. It prints for each cell the
-// operations per second, the latencies in microseconds, and the CPU time of the members and of this process in seconds per million operations; then
-// the ratios, each the median of the rounds' with the lowest and the highest. On one machine the client takes about half of the CPU, so CPU time
-// tells more of a system than operations per second do. An operation that fails ends the run.
+// The rounds alternate between the systems, each freshly started, so that what else the machine does hits both; before it is measured a system works
+// for long enough for Java to have compiled what it needs. For each cell it prints the operations per second, the latencies in microseconds, and the
+// CPU time of the members and of this process in seconds per million operations; then the ratios, each the median of the rounds' with the lowest and
+// the highest. On one machine the client takes up to half of the CPU, so CPU time tells more of a system than operations per second do. An operation
+// that fails ends the run.
 package main
 
 import (
@@ -43,6 +44,7 @@ type options struct {
 	members   int
 	rounds    int
 	window    time.Duration
+	warm      time.Duration
 	callers   []int
 	value     int // bytes
 	keys      int
@@ -56,6 +58,7 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.members, "members", 3, "members of each system")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds, in each of which every system is started once")
 	f.DurationVar(&o.window, "window", 5*time.Second, "how long a cell is measured")
+	f.DurationVar(&o.warm, "warm", 15*time.Second, "how long a system works before it is measured")
 	f.IntVar(&o.value, "value", 100, "bytes of a value")
 	f.IntVar(&o.keys, "keys", 100_000, "entries")
 	f.StringVar(&o.logs, "logs", "", "directory for the members' logs, which stays")
@@ -72,6 +75,7 @@ func parse(args []string) (o options, err error) {
 	}
 	for name, ok := range map[string]bool{
 		"-members: 1 to 9": o.members >= 1 && o.members <= 9, "-rounds: at least 1": o.rounds >= 1, "-window: at least 100ms": o.window >= 100*time.Millisecond,
+		"-warm: not negative":  o.warm >= 0,
 		"-value: 1 to 1048576": o.value >= 1 && o.value <= 1<<20, "-keys: 1 to 10000000": o.keys >= 1 && o.keys <= 10_000_000,
 	} {
 		if !ok {
