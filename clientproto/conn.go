@@ -1,7 +1,6 @@
 package clientproto
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +21,16 @@ type conn struct {
 	client   uuidValue // set by authentication, before any other request runs
 	session  string    // the same as text
 	name     string
-	known    bool // authenticated
+	known    bool   // authenticated; the leader's
+	in       *inbox // the leader's
 	inFlight chan struct{}
-	next     chan *call     // to goroutines that wait for a request
-	running  sync.WaitGroup // that run them
+	next     chan *call     // to goroutines that wait for work: a request, or nil for the lead
+	running  sync.WaitGroup // that run requests
+	over     chan error     // holds why there is nothing more to read
 
 	mu        sync.Mutex // guards what follows
 	out       []byte     // messages that no write has taken yet
+	corked    bool       // the leader will wake the writer
 	closed    bool       // nothing more is sent
 	views     registeredViews
 	listeners map[uuidValue]*imap.Listener
@@ -38,10 +40,15 @@ type conn struct {
 }
 
 func newConn(s *Server, raw net.Conn) *conn {
-	return &conn{s: s, raw: raw, inFlight: make(chan struct{}, maxInFlight), next: make(chan *call), wake: make(chan struct{}, 1), listeners: map[uuidValue]*imap.Listener{}}
+	c := &conn{
+		s: s, raw: raw, inFlight: make(chan struct{}, maxInFlight), next: make(chan *call), over: make(chan error, 1), wake: make(chan struct{}, 1),
+		listeners: map[uuidValue]*imap.Listener{},
+	}
+	c.in = c.newInbox()
+	return c
 }
 
-// serve reads requests until the connection ends. Each has a goroutine while it runs: one that waits, for a lock say, holds up no other.
+// serve serves requests until the connection ends. One that waits, for a lock say, holds up no other.
 func (c *conn) serve(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
@@ -51,51 +58,15 @@ func (c *conn) serve(ctx context.Context) {
 		c.write(ctx)
 		cancel()
 	})
-	err := c.read(ctx)
+	_ = c.raw.SetReadDeadline(time.Now().Add(authTimeout))
+	c.give(ctx, nil)
+	err := <-c.over
 	cancel()
 	c.deafen()
 	c.running.Wait()
 	wg.Wait()
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		c.s.log.Debug("client connection ended", "client", c.name, "from", c.raw.RemoteAddr(), "error", err)
-	}
-}
-
-func (c *conn) read(ctx context.Context) error {
-	in := &inbox{r: bufio.NewReaderSize(c.raw, beforeAuth)} // who is not known yet gets no large buffer
-	_ = c.raw.SetReadDeadline(time.Now().Add(authTimeout))
-	for {
-		limit := maxMessage
-		if !c.known {
-			limit = beforeAuth
-		} else {
-			_ = c.raw.SetReadDeadline(time.Now().Add(silentFor))
-		}
-		m, err := in.message(limit)
-		if err != nil {
-			return err
-		}
-		q, err := newCall(c, m)
-		if err != nil {
-			c.send(failure(m.correlation(), err))
-			if !c.known {
-				return err
-			}
-			continue
-		}
-		if !c.known {
-			if err := c.authenticate(ctx, q); err != nil {
-				return err
-			}
-			in.r = bufio.NewReaderSize(in.r, readAtOnce)
-			continue
-		}
-		select {
-		case c.inFlight <- struct{}{}:
-			c.begin(ctx, q)
-		default:
-			c.send(failure(m.correlation(), fail(codeOverload, "more than %d requests of this connection are under way", maxInFlight)))
-		}
 	}
 }
 
@@ -124,9 +95,15 @@ func (c *conn) enqueue(parts ...[]byte) {
 	for _, b := range parts {
 		c.out = append(c.out, b...)
 	}
+	if !c.corked {
+		c.wakeWriter()
+	}
+}
+
+func (c *conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
-	default:
+	default: // a token is there
 	}
 }
 

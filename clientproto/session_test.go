@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,11 +36,16 @@ type crowdMember struct {
 	stop      context.CancelFunc
 	ctx       context.Context
 	connected bool
-	dead      time.Time // when it died
-	deaf      bool      // it answers nobody
+	dead      atomic.Pointer[time.Time] // when it died
+	deaf      atomic.Bool               // it answers nobody
 }
 
-func (m *crowdMember) removed() bool { return !m.dead.IsZero() && time.Since(m.dead) > removalAfter }
+func (m *crowdMember) alive() bool { return m.dead.Load() == nil }
+
+func (m *crowdMember) removed() bool {
+	at := m.dead.Load()
+	return at != nil && time.Since(*at) > removalAfter
+}
 
 const crowdClient = "client-1"
 
@@ -47,7 +53,7 @@ func newCrowd(t *testing.T, n int) *crowd {
 	c := &crowd{t: t, data: &local{}, alone: time.Now()}
 	home := imap.NewHome(imap.HomeConfig{Where: func(client string, after time.Time) (grid.MemberID, bool) {
 		for _, m := range c.members {
-			if m.dead.IsZero() {
+			if m.alive() {
 				return m.s.Where(client, after)
 			}
 		}
@@ -76,7 +82,7 @@ func (m *crowdMember) Connected(ctx context.Context, clients []string) (map[stri
 	for _, other := range m.c.members {
 		switch {
 		case other == m || other.removed():
-		case other.deaf || !other.dead.IsZero():
+		case other.deaf.Load() || !other.alive():
 			err = errors.New("no answer")
 		default:
 			for _, c := range other.s.Connected(clients) {
@@ -91,7 +97,7 @@ func (m *crowdMember) Connected(ctx context.Context, clients []string) (map[stri
 }
 
 func (m *crowdMember) connect() {
-	if m.connected = m.dead.IsZero(); m.connected {
+	if m.connected = m.alive(); m.connected {
 		m.s.arrived(crowdClient)
 		m.c.alone = time.Time{}
 	}
@@ -109,7 +115,7 @@ func (m *crowdMember) disconnect() {
 }
 
 func (m *crowdMember) kill() {
-	m.dead = time.Now()
+	m.dead.Store(new(time.Now()))
 	m.connected = false
 	m.stop()
 	m.c.lonely()
@@ -188,7 +194,7 @@ func (c *crowd) check() {
 		c.t.Fatalf("the client lost its lock, %v after its last connection", away)
 	}
 	for _, m := range c.members {
-		if m.deaf && m.dead.IsZero() || !m.dead.IsZero() && !m.removed() {
+		if m.deaf.Load() && m.alive() || !m.alive() && !m.removed() {
 			c.troubled = time.Now()
 		}
 	}
@@ -229,16 +235,16 @@ func TestSession_LocksLiveAsLongAsTheirClient(t *testing.T) {
 					case 6, 7:
 						m.lock()
 					case 8:
-						m.deaf = !m.deaf
+						m.deaf.Store(!m.deaf.Load())
 					case 9:
-						if rnd.IntN(4) == 0 && m.dead.IsZero() && c.living() > 1 {
+						if rnd.IntN(4) == 0 && m.alive() && c.living() > 1 {
 							m.kill()
 						}
 					}
 					c.pass(time.Duration(rnd.IntN(2000)) * time.Millisecond)
 				}
 				for _, m := range c.members {
-					m.deaf = false
+					m.deaf.Store(false)
 					m.disconnect()
 				}
 				c.pass(30 * time.Second)
@@ -249,7 +255,7 @@ func TestSession_LocksLiveAsLongAsTheirClient(t *testing.T) {
 
 func (c *crowd) living() (n int) {
 	for _, m := range c.members {
-		if m.dead.IsZero() {
+		if m.alive() {
 			n++
 		}
 	}
@@ -301,9 +307,12 @@ func (l *local) isLocked(t *testing.T) bool {
 
 func TestWhereabouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var answer map[string]grid.MemberID
-		var fails error
-		asked := 0
+		type others struct {
+			answer map[string]grid.MemberID
+			err    error
+		}
+		var said atomic.Pointer[others]
+		var asked atomic.Int32
 		w := &whereabouts{self: "me", sought: map[string]*sighting{}, wake: make(chan struct{}, 1)}
 		w.here = func(list []string) []string {
 			for _, c := range list {
@@ -313,7 +322,11 @@ func TestWhereabouts(t *testing.T) {
 			}
 			return nil
 		}
-		w.others = func(context.Context, []string) (map[string]grid.MemberID, error) { asked++; return answer, fails }
+		w.others = func(context.Context, []string) (map[string]grid.MemberID, error) {
+			asked.Add(1)
+			o := said.Load()
+			return o.answer, o.err
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = w.run(ctx) })
@@ -330,7 +343,8 @@ func TestWhereabouts(t *testing.T) {
 			}
 			return "", false
 		}
-		answer, fails = map[string]grid.MemberID{"theirs": "b"}, errors.New("one is silent")
+		answer := map[string]grid.MemberID{"theirs": "b"}
+		said.Store(&others{answer, errors.New("one is silent")})
 		for client, want := range map[string]string{"mine": "me", "theirs": "b"} {
 			if via, ok := learn(client); !ok || via != want {
 				t.Errorf("%s: %q, %v", client, via, ok)
@@ -339,16 +353,18 @@ func TestWhereabouts(t *testing.T) {
 		if via, ok := learn("nobody's"); ok {
 			t.Errorf("a client that the silent member may have: %q", via)
 		}
-		fails = nil
+		said.Store(&others{answer, nil})
 		if via, ok := learn("nobody's"); !ok || via != "" {
 			t.Errorf("a client that nobody has: %q, %v", via, ok)
 		}
-		before := asked
-		if _, ok := learn("theirs"); !ok || asked == before {
+		before := asked.Load()
+		if _, ok := learn("theirs"); !ok || asked.Load() == before {
 			t.Error("an old answer was taken for a new question")
 		}
 		time.Sleep(2 * forgetAfter)
 		learn("mine")
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if len(w.sought) != 1 {
 			t.Errorf("still sought: %v", maps.Clone(w.sought))
 		}

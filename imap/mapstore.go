@@ -56,6 +56,9 @@ func (l Loaders) Validate() error {
 	return nil
 }
 
+// Loads reports whether any map has a loader.
+func (g *Grid) Loads() bool { return g.loaders != nil }
+
 // WithLoaders gives maps loaders. It returns g, and must be called before g is used. The loaders must be valid.
 func (g *Grid) WithLoaders(l Loaders) *Grid {
 	if len(l) > 0 {
