@@ -52,37 +52,43 @@ type message []frame
 type inbox struct {
 	r    io.Reader
 	head [frameHead]byte
+	part bool // a message has begun, and there is more of it
 }
 
 // message reads one message of at most limit bytes. Nothing is allocated for a length that a header claims before its bytes have come, beyond a fixed
-// amount.
+// amount. One that is too large is read to its end, and its initial frame is returned beside the error, so that it can be answered; an initial frame
+// that is too large is not.
 func (in *inbox) message(limit int) (message, error) {
+	in.part = false
 	m := make(message, 0, usualFrames)
 	room := make([]byte, 0, usualBytes)
+	tooLarge := false
 	for total := 0; ; {
 		if _, err := io.ReadFull(in.r, in.head[:]); err != nil {
 			return nil, err
 		}
+		in.part = true
 		n := int(int32(binary.LittleEndian.Uint32(in.head[:])))
 		f := frame{flags: binary.LittleEndian.Uint16(in.head[4:])}
-		switch {
-		case n < frameHead:
+		if n < frameHead {
 			return nil, fmt.Errorf("%w: a frame of %d bytes", errMalformed, n)
-		case n > limit-total || len(m) >= maxFrames:
+		}
+		if tooLarge = tooLarge || n > limit-total || len(m) >= maxFrames; tooLarge && len(m) == 0 {
 			return nil, fmt.Errorf("%w of %d bytes", errTooLarge, limit)
 		}
-		total += n
-		var err error
-		if n -= frameHead; n <= cap(room)-len(room) { // small frames lie in one piece of memory
-			room = room[:len(room)+n]
-			f.body = room[len(room)-n : len(room) : len(room)]
-			if _, err = io.ReadFull(in.r, f.body); err != nil {
+		if tooLarge {
+			m = m[:1:1]
+			if _, err := io.CopyN(io.Discard, in.r, int64(n-frameHead)); err != nil {
 				return nil, unexpected(err)
 			}
-		} else if f.body, err = readBody(in.r, n); err != nil {
-			return nil, err
+		} else {
+			total += n
+			var err error
+			if f.body, room, err = in.body(n-frameHead, room); err != nil {
+				return nil, err
+			}
+			m = append(m, f)
 		}
-		m = append(m, f)
 		if f.is(flagFinal) {
 			break
 		}
@@ -93,7 +99,23 @@ func (in *inbox) message(limit int) (message, error) {
 	if len(m[0].body) < requestHead {
 		return nil, fmt.Errorf("%w: an initial frame of %d bytes", errMalformed, len(m[0].body))
 	}
+	if tooLarge {
+		return m, fmt.Errorf("%w of %d bytes, or of %d frames", errTooLarge, limit, maxFrames)
+	}
 	return m, nil
+}
+
+// body reads n bytes, into what is left of room if there is enough, and returns what is left then.
+func (in *inbox) body(n int, room []byte) (body, left []byte, err error) {
+	if n > cap(room) {
+		body, err = readBody(in.r, n)
+		return body, room, err
+	}
+	body = room[:n:n]
+	if _, err = io.ReadFull(in.r, body); err != nil {
+		err = unexpected(err)
+	}
+	return body, room[n:cap(room)][:0], err
 }
 
 // readBody reads n bytes, growing as they come.

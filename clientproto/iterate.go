@@ -124,9 +124,7 @@ func fetchWhere(ctx context.Context, q *call) ([]byte, error) {
 		if whole {
 			d, err = mapEntry(x.Key, x.Value)
 		} else {
-			r := q.c.s.cfg.Maps.Record(x)
-			d = projected(p.Project(r))
-			err = unread(r)
+			d, err = q.projectEntry(p, attributes, x)
 		}
 		if err != nil {
 			return nil, err

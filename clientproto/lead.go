@@ -3,7 +3,9 @@ package clientproto
 import (
 	"bufio"
 	"context"
+	"errors"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -115,12 +117,16 @@ func (c *conn) cork(on bool) {
 
 // source is where a connection's leader reads from. It is read when the leader has nothing more at hand.
 type source struct {
-	c  *conn
-	at time.Time // when the deadline was last set
+	c   *conn
+	at  time.Time // when the deadline was last set
+	raw syscall.RawConn
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	s.c.cork(false)
+	if s.c.in.part && s.raw != nil {
+		acknowledge(s.raw)
+	}
 	if now := time.Now(); s.c.known && now.Sub(s.at) >= deadlineEvery {
 		_ = s.c.raw.SetReadDeadline(now.Add(silentFor + deadlineEvery))
 		s.at = now
@@ -130,7 +136,7 @@ func (s *source) Read(p []byte) (int, error) {
 
 // newInbox begins with a small buffer: who is not known yet gets no other.
 func (c *conn) newInbox() *inbox {
-	return &inbox{r: bufio.NewReaderSize(&source{c: c}, beforeAuth)}
+	return &inbox{r: bufio.NewReaderSize(&source{c: c, raw: rawOf(c.raw)}, beforeAuth)}
 }
 
 // read reads the next request. It returns none for what was answered already.
@@ -140,6 +146,10 @@ func (c *conn) read(ctx context.Context) (*call, error) {
 		limit = beforeAuth
 	}
 	m, err := c.in.message(limit)
+	if errors.Is(err, errTooLarge) && c.known && m != nil {
+		c.send(failure(m.correlation(), fail(codeMaxMessageSize, "%v", err)))
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -156,6 +156,9 @@ func project(ctx context.Context, q *call) ([]byte, error) {
 	if entries {
 		return q.wholeEntries(ctx, p)
 	}
+	if slices.ContainsFunc(attributes, wholeAttribute) {
+		return q.projectHere(ctx, p, attributes)
+	}
 	rows, _, err := q.imap().Project(ctx, p, imap.Page{}, attributes...)
 	if err != nil {
 		return nil, queryError(err)
@@ -167,6 +170,57 @@ func project(ctx context.Context, q *call) ([]byte, error) {
 	}
 	a.close()
 	return a.bytes(), nil
+}
+
+// wholeAttribute reports whether the attribute is all of a key or value, which is returned as it was stored, whatever it is.
+func wholeAttribute(a string) bool { return a == "this" || a == "__key" }
+
+// projectHere is a projection of entries that have been fetched as they are.
+func (q *call) projectHere(ctx context.Context, where query.Predicate, attributes []string) ([]byte, error) {
+	list, _, err := q.imap().EntriesWhere(ctx, where, imap.Page{})
+	if err != nil {
+		return nil, queryError(err)
+	}
+	p, err := query.NewProjection(attributes...)
+	if err != nil {
+		return nil, queryError(err)
+	}
+	datas := make([]imap.Data, len(list))
+	for i, x := range list {
+		if datas[i], err = q.projectEntry(p, attributes, x); err != nil {
+			return nil, err
+		}
+	}
+	return q.datas(datas)
+}
+
+// projectEntry is what a projection makes of an entry.
+func (q *call) projectEntry(p *query.Projection, attributes []string, x imap.Entry) (imap.Data, error) {
+	r := q.c.s.cfg.Maps.Record(x)
+	row := p.Project(r)
+	if err := unread(r); err != nil {
+		return nil, err
+	}
+	whole := map[string]imap.Data{"this": x.Value, "__key": x.Key}
+	if len(row) == 1 {
+		if d, ok := whole[attributes[0]]; ok {
+			return d, nil
+		}
+		return serialized(row[0]), nil
+	}
+	d := imap.Data(binary.BigEndian.AppendUint32(nil, uint32(typeObjectArray&0xffffffff)))
+	d = binary.BigEndian.AppendUint32(d, uint32(len(row)))
+	for i, v := range row {
+		one, ok := whole[attributes[i]]
+		if !ok {
+			one = serialized(v)
+		}
+		var err error
+		if d, err = embed(d, one); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
 }
 
 // projected is the row of a projection as the client reads it: a value if it has one attribute, else an array.

@@ -124,7 +124,10 @@ func (g *Grid) ask(ctx context.Context, p grid.PartitionID, o op, readOnly bool)
 func (m *Map) op(kind opKind) op { return op{Kind: kind, Map: m.name, Who: m.who(), Fence: m.fence} }
 
 func (m *Map) checkName() error {
-	if m.name == "" || len(m.name) > MaxMapName || isGuard(m.name) {
+	if isGuard(m.name) {
+		return fmt.Errorf("%w: map names that begin with %q are the members' own", grid.ErrBadRequest, guardPrefix)
+	}
+	if m.name == "" || len(m.name) > MaxMapName {
 		return fmt.Errorf("%w: a map name has 1 to %d bytes, not %d", grid.ErrBadRequest, MaxMapName, len(m.name))
 	}
 	return nil

@@ -92,6 +92,14 @@ func Labelled(c net.Conn) string {
 	return ""
 }
 
+// SyscallConn returns the raw connection below the stream, if the network has such.
+func (s *stream) SyscallConn() (syscall.RawConn, error) {
+	if c, ok := s.Conn.(syscall.Conn); ok {
+		return c.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
 func (s *stream) Close() error {
 	s.once.Do(func() {
 		s.t.untrack(s)

@@ -12,7 +12,7 @@ import (
 // Limits of a predicate.
 const (
 	MaxDepth   = 64
-	MaxNodes   = 4096    // predicates and values in one
+	MaxNodes   = 1 << 16 // predicates and values in one
 	MaxPattern = 1 << 10 // bytes of a pattern
 	MaxValue   = 64 << 10
 )

@@ -11,7 +11,7 @@ import (
 )
 
 // MaxWhere is the longest where text, in bytes.
-const MaxWhere = 64 << 10
+const MaxWhere = 1 << 20
 
 // SyntaxError says where a where text is wrong. It wraps grid.ErrBadRequest.
 type SyntaxError struct {

@@ -95,7 +95,7 @@ func TestWhere_Errors(t *testing.T) {
 		`a LIKE '` + strings.Repeat("x", MaxPattern+1) + `'`:      "the limit is 1024",
 		strings.Repeat("(", 100) + "a" + strings.Repeat(")", 100): "nested deeper than 64",
 		strings.Repeat("NOT ", 100) + "a":                         "nested deeper than 64",
-		"a IN (" + strings.Repeat("1,", MaxNodes) + "1)":          "more than 4096 parts",
+		"a IN (" + strings.Repeat("1,", MaxNodes) + "1)":          "more than 65536 parts",
 		strings.Repeat("a", MaxWhere+1):                           "longer than",
 		strings.Repeat("a.", 600) + "a = 1":                       "the limit is 1024",
 	} {

@@ -145,6 +145,8 @@ def bulk(client):
     same("key_set", sorted(m.key_set()), sorted(all_of_it))
     same("values", sorted(m.values()), sorted(all_of_it.values()))
     same("entry_set", dict(m.entry_set()), all_of_it)
+    fails("a message that is too large", "MaxMessageSizeExceeded", lambda: m.set("big", "v" * (65 << 20)))
+    fails("a value that is too large", "MaxMessageSizeExceeded.*limit", lambda: m.set("big", "v" * (9 << 20)))
     m.clear()
     same("size after clear", m.size(), 0)
 
@@ -184,6 +186,7 @@ def predicates(client):
     found("elements", p.equal("tags[0]", "t3"), [i for i in ages if i % 10 == 3])
     found("everything", p.true(), ages)
     found("nothing", p.false(), [])
+    found("one of very many", p.in_("age", *range(50, 20_000)), ages[50:])
     fails("a text that is no predicate", "position 6", lambda: m.values(p.sql("age >")))
     m.remove_all(p.less("age", 90))
     same("size after remove_all", m.size(), 10)
