@@ -32,6 +32,8 @@ type Home struct {
 	limits bool         // any map has a bound, or all together
 	used   atomic.Int64 // bytes, also of copies that have been replaced and not been collected yet
 
+	matchers matchers
+
 	mu      sync.RWMutex // guards tallies
 	tallies map[string]*tally
 	stray   tally // counts for names beyond the bound

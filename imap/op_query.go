@@ -66,10 +66,8 @@ func (x *execution) ask(o op) (any, error) {
 	}
 	x.seeAll()
 	a := asking{x: x, o: o}
-	p, err := query.Decode(o.Ask.Where)
-	if err == nil {
-		a.match, err = query.Compile(p)
-	}
+	var err error
+	a.match, err = x.s.home.matchers.of(o.Ask.Where)
 	switch {
 	case err != nil:
 	case o.Kind == opAggregate:

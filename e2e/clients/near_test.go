@@ -1,0 +1,90 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hazelcast/hazelcast-go-client"
+	"github.com/hazelcast/hazelcast-go-client/nearcache"
+)
+
+// nearMap returns a map of a client that keeps a near cache for it, or none.
+func nearMap(t *testing.T, members []*Process, name string, near bool) *hazelcast.Map {
+	t.Helper()
+	cfg := hazelcast.Config{}
+	cfg.Cluster.Name = "clients"
+	for _, m := range members {
+		cfg.Cluster.Network.Addresses = append(cfg.Cluster.Network.Addresses, m.Address())
+	}
+	if near {
+		nc := nearcache.Config{Name: name}
+		nc.SetInvalidateOnChange(true)
+		cfg.AddNearCache(nc)
+	}
+	c, err := hazelcast.StartNewClientWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Shutdown(context.Background()) })
+	m, err := c.GetMap(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A near cache is told of every change, also of those that were on their way when a member died: soon after, no key is answered from it with a
+// value that is not the newest.
+func TestNearCache_HasNothingStaleAfterAKill(t *testing.T) {
+	t.Parallel()
+	members := startMembers(t, 3)
+	safe(t, members)
+	const keys = 300
+	near, far := nearMap(t, members, "near", true), nearMap(t, members, "near", false)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	writing, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	for w := range int64(2) {
+		wg.Go(func() {
+			for n := int64(0); writing.Err() == nil; n++ {
+				if err := far.Set(ctx, (n*2+w)%keys, n); err != nil && writing.Err() == nil {
+					t.Logf("a write: %v", err) // of unknown outcome
+				}
+			}
+		})
+		wg.Go(func() {
+			for n := w; writing.Err() == nil; n++ {
+				_, _ = near.Get(ctx, n%keys)
+			}
+		})
+	}
+	time.Sleep(500 * time.Millisecond)
+	members[2].Kill()
+	stop() // later writes would hide what has been missed
+	wg.Wait()
+	deadline := time.Now().Add(3 * time.Second)
+	for {
+		wrong := ""
+		for k := range int64(keys) {
+			got, err1 := near.Get(ctx, k)
+			want, err2 := far.Get(ctx, k)
+			if err1 != nil || err2 != nil || got != want {
+				wrong += fmt.Sprintf("%d: %v, %v; %v, %v\n", k, got, err1, want, err2)
+			}
+		}
+		if wrong == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the near cache is not the map:\n%s", wrong)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if s := near.LocalMapStats().NearCacheStats; s.Hits == 0 || s.Invalidations == 0 {
+		t.Errorf("the near cache was not used: %+v", s)
+	}
+}
