@@ -2,6 +2,7 @@ package imap
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"gridnode/grid"
@@ -17,29 +18,60 @@ type IndexConfig = query.IndexConfig
 // indexDefs are the indexes that maps are to have, by map. A list is never changed, only replaced, so its identity tells whether it is new.
 type indexDefs map[string]*indexDef
 
-type indexDef struct{ list []IndexConfig }
+type indexDef struct {
+	list []IndexConfig
+	at   []uint64 // when each was added, by the clock of [Registry]
+}
 
 // with returns the definitions and one more; the receiver itself if it has that one.
-func (d indexDefs) with(name string, cfg IndexConfig) (indexDefs, error) {
+func (d indexDefs) with(name string, cfg IndexConfig, at uint64) (indexDefs, error) {
 	if err := cfg.Validate(); err != nil {
 		return d, fmt.Errorf("map %q: %w", name, err)
 	}
-	var old []IndexConfig
+	old := &indexDef{}
 	if d[name] != nil {
-		old = d[name].list
+		old = d[name]
 	}
-	if slices.ContainsFunc(old, func(c IndexConfig) bool { return c.Key() == cfg.Key() }) {
-		return d, nil
+	if i := slices.IndexFunc(old.list, func(c IndexConfig) bool { return c.Key() == cfg.Key() }); i >= 0 {
+		if at <= old.at[i] {
+			return d, nil
+		}
+		ats := slices.Clone(old.at)
+		ats[i] = at
+		return d.put(name, &indexDef{list: old.list, at: ats}), nil
 	}
-	if len(old) == MaxIndexes {
+	if len(old.list) == MaxIndexes {
 		return d, fmt.Errorf("%w: map %q has %d indexes already", grid.ErrTooLarge, name, MaxIndexes)
 	}
+	return d.put(name, &indexDef{list: append(slices.Clone(old.list), cfg), at: append(slices.Clone(old.at), at)}), nil
+}
+
+// put returns the definitions with others for a map.
+func (d indexDefs) put(name string, def *indexDef) indexDefs {
 	next := make(indexDefs, len(d)+1)
-	for n, def := range d {
-		next[n] = def
+	maps.Copy(next, d)
+	if next[name] = def; len(def.list) == 0 {
+		delete(next, name)
 	}
-	next[name] = &indexDef{list: append(slices.Clone(old), cfg)}
-	return next, nil
+	return next
+}
+
+// without returns the definitions without those of a map that were added at that time or before; the receiver itself if there are none.
+func (d indexDefs) without(name string, at uint64) indexDefs {
+	old := d[name]
+	if old == nil {
+		return d
+	}
+	left := &indexDef{}
+	for i, cfg := range old.list {
+		if old.at[i] > at {
+			left.list, left.at = append(left.list, cfg), append(left.at, old.at[i])
+		}
+	}
+	if len(left.list) == len(old.list) {
+		return d
+	}
+	return d.put(name, left)
 }
 
 // indexSet are the indexes of one map in one partition. They are made by the queries that could use them, on the member that answers these, a

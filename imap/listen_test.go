@@ -293,7 +293,7 @@ func TestRegistry_LearnsAndForgets(t *testing.T) {
 		return err
 	}
 	one := wireReg{N: 1, Map: "m", Where: p.Append(nil)}
-	if err := say("a", announcement{Version: 3, Regs: []wireReg{one}, Indexes: []wireIndex{{"m", IndexConfig{Type: query.Hash, Attributes: []string{"x"}}}}}); err != nil {
+	if err := say("a", announcement{Version: 3, Regs: []wireReg{one}, Indexes: []wireIndex{{"m", IndexConfig{Type: query.Hash, Attributes: []string{"x"}}, 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	first := r.announced().regs[regID{"a", 1}]
@@ -310,7 +310,7 @@ func TestRegistry_LearnsAndForgets(t *testing.T) {
 		"where":  {Version: 5, Regs: []wireReg{{N: 7, Map: "m", Where: []byte{1, 2, 3}}}},
 		"name":   {Version: 5, Regs: []wireReg{{N: 7, Map: string(make([]byte, 300))}}},
 		"events": {Version: 5, Regs: []wireReg{{N: 7, Map: "m", Events: 1 << 10}}},
-		"index":  {Version: 5, Indexes: []wireIndex{{"m", IndexConfig{Type: "TREE", Attributes: []string{"x"}}}}},
+		"index":  {Version: 5, Indexes: []wireIndex{{"m", IndexConfig{Type: "TREE", Attributes: []string{"x"}}, 1}}},
 	} {
 		if err := say("a", a); grid.KindOf(err) != grid.Definite || err == nil || len(r.announced().regs) != 2 {
 			t.Errorf("bad %s: %v", name, err)

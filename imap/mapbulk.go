@@ -228,10 +228,13 @@ func (m *Map) Clear(ctx context.Context) (int, error) {
 // EvictAll is Clear for the sake of memory: listeners are told of evictions.
 func (m *Map) EvictAll(ctx context.Context) (int, error) { return m.sweep(ctx, sweepEvict) }
 
-// Destroy removes all entries, locks and counters of the map. The next write begins it anew.
+// Destroy removes all entries, locks, interceptors and counters of the map, and the indexes that were added to it. The next write begins it anew.
+// Listeners go on.
 func (m *Map) Destroy(ctx context.Context) error {
-	_, err := m.sweep(ctx, sweepDestroy)
-	return err
+	if _, err := m.sweep(ctx, sweepDestroy); err != nil {
+		return err
+	}
+	return m.dropIndexes(ctx)
 }
 
 func (m *Map) sweep(ctx context.Context, how sweep) (int, error) {

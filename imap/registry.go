@@ -41,17 +41,26 @@ type announced struct {
 }
 
 // announcement is what a member tells the others, whole each time: its own registrations, and all indexes and schemas that it knows of. A higher
-// version replaces a lower one; indexes and schemas are only ever added.
+// version replaces a lower one; schemas are only ever added.
 type announcement struct {
 	Version uint64
 	Regs    []wireReg
 	Indexes []wireIndex
 	Schemas []wireSchema
+	Clock   uint64
+	Dropped []wireDrop
 }
 
 type wireIndex struct {
 	Map    string
 	Config IndexConfig
+	At     uint64
+}
+
+// wireDrop says that all indexes of a map that were added at that time or before are gone.
+type wireDrop struct {
+	Map string
+	At  uint64
 }
 
 type wireSchema struct {
@@ -99,6 +108,8 @@ type Registry struct {
 	owners  map[grid.MemberID]*owner
 	told    map[grid.MemberID]*told
 	indexes indexDefs
+	clock   uint64             // a logical one: later than all that it has heard of
+	dropped map[string]dropped // indexes that are gone, until all members know that
 	known   *query.Schemas
 	changed chan struct{} // closed, and replaced, when a member has come to know more
 	ended   bool
@@ -205,10 +216,19 @@ func (r *Registry) DefineIndexes(mapName string, list ...IndexConfig) error {
 func (r *Registry) addIndexes(name string, list []IndexConfig) (uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.version, r.addIndexesLocked(name, list)
+	for _, cfg := range list {
+		if def := r.indexes[name]; def != nil && slices.ContainsFunc(def.list, func(c IndexConfig) bool { return c.Key() == cfg.Key() }) {
+			continue
+		}
+		r.clock++
+		if err := r.addIndexesLocked(name, []IndexConfig{cfg}, r.clock); err != nil {
+			return r.version, err
+		}
+	}
+	return r.version, nil
 }
 
-func (r *Registry) addIndexesLocked(name string, list []IndexConfig) error {
+func (r *Registry) addIndexesLocked(name string, list []IndexConfig, at uint64) error {
 	before := len(r.indexes)
 	var had *indexDef
 	if had = r.indexes[name]; had == nil && before == maxNamedMaps {
@@ -217,7 +237,7 @@ func (r *Registry) addIndexesLocked(name string, list []IndexConfig) error {
 	next := r.indexes
 	for _, cfg := range list {
 		var err error
-		if next, err = next.with(name, cfg); err != nil {
+		if next, err = next.with(name, cfg, at); err != nil {
 			return err
 		}
 	}
@@ -332,7 +352,7 @@ func (r *Registry) deliver(from grid.MemberID, m eventsMsg) {
 
 // learn takes what another member announces. What cannot be understood of it is refused as a whole.
 func (r *Registry) learn(from grid.MemberID, a announcement) error {
-	if len(a.Regs) > MaxListeners || len(a.Indexes) > maxNamedMaps*MaxIndexes || len(a.Schemas) > query.MaxSchemas {
+	if len(a.Regs) > MaxListeners || len(a.Indexes) > maxNamedMaps*MaxIndexes || len(a.Dropped) > maxNamedMaps || len(a.Schemas) > query.MaxSchemas {
 		return fmt.Errorf("%w: an announcement of %d listeners, %d indexes and %d schemas", grid.ErrTooLarge, len(a.Regs), len(a.Indexes), len(a.Schemas))
 	}
 	r.mu.Lock()
@@ -359,10 +379,8 @@ func (r *Registry) learn(from grid.MemberID, a announcement) error {
 		}
 		regs[w.N] = reg
 	}
-	for _, ix := range a.Indexes {
-		if err := r.addIndexesLocked(ix.Map, []IndexConfig{ix.Config}); err != nil {
-			return err
-		}
+	if err := r.learnIndexes(a); err != nil {
+		return err
 	}
 	if err := r.learnSchemas(a.Schemas); err != nil {
 		return err

@@ -61,6 +61,7 @@ func (r *Registry) follow(s *grid.State, now time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.forgetDropped(s)
 	gone := false
 	for id, o := range r.owners {
 		switch {
@@ -117,10 +118,14 @@ func (r *Registry) announcement() *announcement {
 			a.Regs = append(a.Regs, reg.wire)
 		}
 	}
+	a.Clock = r.clock
 	for name, def := range r.indexes {
-		for _, cfg := range def.list {
-			a.Indexes = append(a.Indexes, wireIndex{name, cfg})
+		for i, cfg := range def.list {
+			a.Indexes = append(a.Indexes, wireIndex{name, cfg, def.at[i]})
 		}
+	}
+	for name, d := range r.dropped {
+		a.Dropped = append(a.Dropped, wireDrop{name, d.at})
 	}
 	for _, s := range r.known.All() {
 		a.Schemas = append(a.Schemas, wireSchema{s.Type, s.Fields})

@@ -98,3 +98,41 @@ func TestQuery_TypedMapWithConfiguredIndexes(t *testing.T) {
 		await(imap.Lost, 0)
 	}, cfg)
 }
+
+// Destroy ends the indexes that were added, on all members and for those that come later; a new one of the same name works.
+func TestDestroy_EndsIndexes(t *testing.T) {
+	bubble(t, 3, func(ctx context.Context, c *Cluster) {
+		cfg := imap.IndexConfig{Type: query.Hash, Attributes: []string{"a"}}
+		m := c.Live()[0].Map("m")
+		has := func(want int) {
+			t.Helper()
+			for _, member := range c.Live() {
+				if got := len(member.Node.Maps().Indexes("m")); got != want {
+					t.Errorf("%s: %d indexes, want %d", member.Host, got, want)
+				}
+			}
+		}
+		for i := range 40 { // of one map there may be 32 at a time
+			if err := c.Live()[i%3].Node.Maps().AddIndex(ctx, "m", imap.IndexConfig{Type: query.Hash, Attributes: []string{fmt.Sprint("a", i)}}); err != nil {
+				t.Fatal(err)
+			}
+			has(1)
+			if err := c.Live()[(i+1)%3].Map("m").Destroy(ctx); err != nil {
+				t.Fatal(err)
+			}
+			has(0)
+		}
+		if err := c.Live()[1].Node.Maps().AddIndex(ctx, "m", cfg); err != nil {
+			t.Fatal(err)
+		}
+		must(m.Set(ctx, key("k"), imap.JSON([]byte(`{"a":1}`)), 0))
+		c.Add()
+		c.AwaitSafe(4, time.Minute)
+		c.Await(time.Minute, "the newcomer's index", func() bool { return len(c.Live()[3].Node.Maps().Indexes("m")) == 1 })
+		has(1)
+		list, _, err := m.KeysWhere(ctx, query.EqualTo("a", query.IntOf(1)), imap.Page{})
+		if err != nil || len(list) != 1 {
+			t.Errorf("%d keys, %v", len(list), err)
+		}
+	})
+}
