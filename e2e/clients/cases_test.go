@@ -188,6 +188,39 @@ func TestC135_TheHoldersMemberStandsStill(t *testing.T) {
 	}
 }
 
+// A client that is connected to other members keeps its locks when the member dies through which it took them, for as long as it lives.
+func TestLock_OfALivingClientOutlivesItsMember(t *testing.T) {
+	ctx := caseContext(t)
+	members := startMembers(t, 3)
+	safe(t, members)
+	theirs := guarded(t, ctx, members...)
+	owner := theirs.NewLockContext(ctx)
+	const keys = 12
+	for i := range keys {
+		if err := theirs.Lock(owner, fmt.Sprint("k", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	members[2].Kill()
+	m := guarded(t, ctx, members[:2]...)
+	rival := m.NewLockContext(ctx)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		for i := range keys {
+			if ok, err := m.TryLock(rival, fmt.Sprint("k", i)); ok || err != nil {
+				t.Fatalf("k%d is locked by another client: %v, %v", i, ok, err)
+			}
+		}
+	}
+	for i := range keys {
+		if err := theirs.Unlock(owner, fmt.Sprint("k", i)); err != nil {
+			t.Errorf("k%d: %v", i, err)
+		}
+		if ok, err := m.TryLock(rival, fmt.Sprint("k", i)); !ok || err != nil {
+			t.Errorf("k%d after its unlock: %v, %v", i, ok, err)
+		}
+	}
+}
+
 func signal(t *testing.T, p *Process, s syscall.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {

@@ -459,3 +459,75 @@ func TestProperty_WalkedJSON(t *testing.T) {
 		}
 	})
 }
+
+// What is stored may be anything: whatever it is, asking for its parts ends, and costs no more than its bytes allow.
+func FuzzData(f *testing.F) {
+	for _, text := range typedTexts {
+		f.Add(typedData(literalOf(f, text)))
+	}
+	f.Add(jsonData(`{"a":[1,{"b":2}]}`))
+	f.Add(portableOf("a", 20, append([]byte{0}, typedData(literalOf(f, "DECIMAL '1.5'"))[4:]...)))
+	f.Add(portableOf("a", 25, []byte{0, 0, 0, 1, 0, 0, 0, 44, 7, 232, 2, 29}))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		r := NewRecord(textData("k"), data)
+		for _, path := range []string{"a", "a[any]", "a[0].b", "this", "this[any]", "a[any].b"} {
+			for _, a := range []Aggregation{{Count, path}, {Max, path}, {SumExact, path}, {Distinct, path}} {
+				s, err := a.NewState()
+				if err != nil {
+					panic(err)
+				}
+				if s.Add(r) == nil {
+					_, _ = s.Result()
+				}
+			}
+		}
+	})
+}
+
+// portableOf is a portable value of one field.
+func portableOf(name string, kind byte, value []byte) []byte {
+	typ := typePortable
+	b := binary.BigEndian.AppendUint32(nil, uint32(typ))
+	for _, n := range []uint32{70, 1, 0, 0, 1, 32} { // factory, class, version, end, fields, where the field lies
+		b = binary.BigEndian.AppendUint32(b, n)
+	}
+	b = append(binary.BigEndian.AppendUint16(b, uint16(len(name))), name...)
+	return append(append(b, kind), value...)
+}
+
+// Decimals and times in portable fields, single, null and in arrays, as clients lay them out.
+func TestPortable_Typed(t *testing.T) {
+	const head = 32 + 4 // where a field of portableOf lies, and how long its name and kind are
+	decimal := typedData(literalOf(t, "DECIMAL '-1.50'"))[4:]
+	date := []byte{7, 232, 2, 29}
+	for name, x := range map[string]struct {
+		kind  byte
+		value []byte
+		want  string
+	}{
+		"decimal":         {20, append([]byte{0}, decimal...), "DECIMAL '-1.50'"},
+		"no decimal":      {20, []byte{1}, "NULL"},
+		"date":            {24, append([]byte{0}, date...), "DATE '2024-02-29'"},
+		"time":            {22, []byte{0, 23, 59, 58, 0, 0, 0, 1}, "TIME '23:59:58.000000001'"},
+		"timestamp":       {26, append(append([]byte{0}, date...), 1, 2, 3, 0, 0, 0, 0), "TIMESTAMP '2024-02-29T01:02:03'"},
+		"with an offset":  {28, append(append([]byte{0}, date...), 1, 2, 3, 0, 0, 0, 0, 255, 255, 241, 240), "TIMESTAMP '2024-02-29T01:02:03-01:00'"},
+		"no such day":     {24, []byte{0, 7, 232, 13, 29}, "NULL"},
+		"cut off":         {24, []byte{0, 7, 232, 2}, "NULL"},
+		"array":           {25, append([]byte{0, 0, 0, 1, 0, 0, 0, head + 8}, date...), "DATE '2024-02-29'"},
+		"no array":        {25, []byte{255, 255, 255, 255}, "NULL"},
+		"array elsewhere": {25, []byte{0, 0, 0, 1, 0, 1, 0, 0}, "NULL"},
+		"decimals":        {21, append([]byte{0, 0, 0, 1, 0, 0, 0, head + 8}, decimal...), "DECIMAL '-1.50'"},
+	} {
+		path := "a"
+		if x.kind%2 == 1 {
+			path = "a[0]"
+		}
+		p, err := NewProjection(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Project(NewRecord(textData("k"), portableOf("a", x.kind, x.value)))[0].String(); got != x.want {
+			t.Errorf("%s: %s, want %s", name, got, x.want)
+		}
+	}
+}
