@@ -351,20 +351,20 @@ func TestReadMessage_TooLarge(t *testing.T) {
 	})
 	small := requestOf(spec, 8, func(f field) any { return aValue(spec, f) })
 	in := bytes.NewReader(slices.Concat(large, small))
-	m, err := readMessage(in, 1000)
+	m, err := readOne(in, 1000)
 	if !errors.Is(err, errTooLarge) || len(m) != 1 || m.correlation() != 7 {
 		t.Fatalf("%d frames, %v", len(m), err)
 	}
-	if m, err = readMessage(in, 1000); err != nil || m.correlation() != 8 || len(m) < 3 {
+	if m, err = readOne(in, 1000); err != nil || m.correlation() != 8 || len(m) < 3 {
 		t.Errorf("the one behind it: %v", err)
 	}
 	head := &encoder{}
 	head.begin(unfragmented)
 	head.buf = append(head.buf, make([]byte, 2000)...)
-	if m, err := readMessage(bytes.NewReader(head.bytes()), 1000); !errors.Is(err, errTooLarge) || m != nil {
+	if m, err := readOne(bytes.NewReader(head.bytes()), 1000); !errors.Is(err, errTooLarge) || m != nil {
 		t.Errorf("an initial frame that is too large: %v, %v", m, err)
 	}
-	if _, err := readMessage(bytes.NewReader(large[:len(large)-1]), 1000); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := readOne(bytes.NewReader(large[:len(large)-1]), 1000); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("one that ends in between: %v", err)
 	}
 }
