@@ -233,7 +233,7 @@ func TestProperty_IndexFindsAll(t *testing.T) {
 				}
 			}
 		}
-		for range 5 {
+		for range 15 {
 			m := mustCompile(t, drawPredicate(2).Draw(t, "p"))
 			plan := NewPlan(m, indexes)
 			if plan == nil {
