@@ -31,7 +31,7 @@ type coordinator struct {
 	sweepNow chan struct{}
 
 	overviews shared[Overview]
-	endedJobs shared[[]JobView]
+	endedJobs shared[[]endedJob]
 
 	mu       sync.Mutex
 	drivers  map[string]*driver // by job id

@@ -167,46 +167,6 @@ func runningLocal(ctx context.Context, c *coordinator, _ struct{}) ([]JobView, e
 	return out, err
 }
 
-// ended returns every job that has ended exactly once: from its history, or from its tombstone while that has none. states must have been
-// scanned before, so that a job whose tombstone went meanwhile is found in the history.
-func (c *coordinator) ended(ctx context.Context, states map[string]*jobState) ([]JobView, error) {
-	var out []JobView
-	seen := map[string]bool{} // incarnations
-	err := c.s.cfg.Store.Scan(ctx, MapFinishedJobState, func(e Entry) error {
-		var h *historyEntry
-		if err := load(e, &h); err != nil {
-			c.s.cfg.Logger.Error("a job's history cannot be read", "job", e.Key.Key, "error", err)
-			h = &historyEntry{View: JobView{JobID: e.Key.Key, Status: JobUnknowable}}
-		}
-		seen[h.View.Incarnation] = true
-		out = append(out, h.View.listed())
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("scan %s: %w", MapFinishedJobState, err)
-	}
-	graves, err := c.views(ctx, states, func(st *jobState) bool { return !shown(st) && !seen[st.Incarnation] })
-	return append(out, graves...), err
-}
-
-func finishedLocal(ctx context.Context, c *coordinator, status JobStatus) ([]JobView, error) {
-	all, err := c.endedJobs.get(ctx, c.allEnded)
-	return slices.DeleteFunc(slices.Clone(all), func(v JobView) bool { return status != "" && v.Status != status }), err
-}
-
-// allEnded lists all jobs that have ended, the one that ended last first.
-func (c *coordinator) allEnded(ctx context.Context) ([]JobView, error) {
-	states, err := c.states(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out, err := c.ended(ctx, states)
-	slices.SortFunc(out, func(a, b JobView) int {
-		return cmp.Or(b.FinishTime.Compare(a.FinishTime), cmp.Compare(b.JobID, a.JobID))
-	})
-	return out, err
-}
-
 // pageRequest asks for a part of a list.
 type pageRequest struct {
 	Status     JobStatus
@@ -220,71 +180,6 @@ type JobsPage struct {
 	Counts map[JobStatus]int // of all jobs, by status, whatever the list is about; of Jobs only
 }
 
-// part returns the part of a list that is asked for.
-func (r pageRequest) part(all []JobView) JobsPage {
-	from := min(max(r.From, 0), len(all))
-	return JobsPage{Jobs: all[from : from+min(max(r.Rows, 0), len(all)-from)], Total: len(all)}
-}
-
-func finishedPageLocal(ctx context.Context, c *coordinator, req pageRequest) (JobsPage, error) {
-	all, err := finishedLocal(ctx, c, req.Status)
-	return req.part(all), err
-}
-
-// jobsLocal lists all jobs, each once. The live ones are looked for first, so that one that ends meanwhile is in both lists, and not in none.
-func jobsLocal(ctx context.Context, c *coordinator, req pageRequest) (JobsPage, error) {
-	live, err := runningLocal(ctx, c, struct{}{})
-	if err != nil {
-		return JobsPage{}, err
-	}
-	ended, err := finishedLocal(ctx, c, "")
-	if err != nil {
-		return JobsPage{}, err
-	}
-	over := make(map[string]bool, len(ended))
-	for _, v := range ended {
-		over[v.Incarnation] = true
-	}
-	all := append(slices.DeleteFunc(live, func(v JobView) bool { return over[v.Incarnation] }), ended...)
-	counts := map[JobStatus]int{}
-	for _, v := range all {
-		counts[v.Status]++
-	}
-	page := req.part(slices.DeleteFunc(all, func(v JobView) bool { return req.Status != "" && v.Status != req.Status }))
-	page.Counts = counts
-	return page, nil
-}
-
-// historyBrief is what the counters need of a [historyEntry].
-type historyBrief struct {
-	View struct {
-		Incarnation string
-		Status      JobStatus
-	}
-}
-
-// endedStatuses returns the status of every job that has ended, by incarnation, as [coordinator.ended] lists them.
-func (c *coordinator) endedStatuses(ctx context.Context, states map[string]*jobState) (map[string]JobStatus, error) {
-	out := map[string]JobStatus{}
-	err := c.s.cfg.Store.Scan(ctx, MapFinishedJobState, func(e Entry) error {
-		var h *historyBrief
-		if err := load(e, &h); err != nil {
-			return nil // the list says so
-		}
-		out[h.View.Incarnation] = h.View.Status
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("scan %s: %w", MapFinishedJobState, err)
-	}
-	for _, st := range states {
-		if _, there := out[st.Incarnation]; !shown(st) && !there {
-			out[st.Incarnation] = st.Status
-		}
-	}
-	return out, nil
-}
-
 func overviewLocal(ctx context.Context, c *coordinator, _ struct{}) (Overview, error) {
 	o, err := c.overviews.get(ctx, c.overview)
 	o.Slots = slices.Clone(o.Slots)
@@ -296,18 +191,21 @@ func (c *coordinator) overview(ctx context.Context) (Overview, error) {
 	if err != nil {
 		return Overview{}, err
 	}
-	ended, err := c.endedStatuses(ctx, states)
+	ended, err := c.history(ctx)
 	if err != nil {
 		return Overview{}, err
 	}
 	o := Overview{MasterID: c.s.cfg.Cluster.Self(), Term: c.term, Strategy: c.s.cfg.ScheduleStrategy}
-	for _, status := range ended {
-		o.countEnded(status)
+	over := map[string]bool{}
+	for _, j := range ended {
+		over[j.incarnation] = true
+		o.countEnded(j.status)
 	}
 	for _, st := range states {
-		_, over := ended[st.Incarnation]
 		switch {
-		case !shown(st) || over:
+		case over[st.Incarnation]:
+		case !shown(st):
+			o.countEnded(st.Status) // a tombstone without a history yet
 		case st.Status == JobPending || st.Status == JobCreated:
 			o.Pending++
 		default:
