@@ -42,6 +42,7 @@ func resumeLocal(ctx context.Context, c *coordinator, req SubmitRequest, plan *c
 	info := jobInfo{Incarnation: uuid.NewString(), SubmitKey: req.SubmitKey, Name: cmp.Or(req.JobName, plan.Name), Config: req.Config,
 		CreatedMs: time.Now().UnixMilli(), Savepoint: true}
 	res := SubmitResult{JobID: id, JobName: info.Name, Status: JobCreated, Warnings: plan.Warnings}
+	var told []string // what the user should know of where the job goes on
 	err = update(ctx, s.cfg.Store, id, func(snap snapshot) (Txn, error) {
 		if name, status, ok := resumedBefore(snap, req.SubmitKey); ok {
 			res.JobName, res.Status = name, status
@@ -51,7 +52,8 @@ func resumeLocal(ctx context.Context, c *coordinator, req SubmitRequest, plan *c
 		if err != nil {
 			return Txn{}, err
 		}
-		res.Warnings = slices.Concat(plan.Warnings, from.warnings, from.fresh(plan))
+		told = slices.Concat(from.warnings, from.fresh(plan))
+		res.Warnings = slices.Concat(plan.Warnings, told)
 		return c.resumeTxn(ctx, snap, info, plan, from)
 	})
 	if err := ignoring(err, errNothing); err != nil {
@@ -61,6 +63,9 @@ func resumeLocal(ctx context.Context, c *coordinator, req SubmitRequest, plan *c
 		return SubmitResult{}, err
 	}
 	s.cfg.Logger.Info("job accepted, to go on from a checkpoint", "job", id, "name", res.JobName, "term", c.term)
+	for _, text := range told {
+		s.cfg.Logger.Warn("job does not go on from where it was", "job", id, "because", text)
+	}
 	c.adoptSoon(id)
 	return res, nil
 }

@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,7 +90,15 @@ func TestStorage_CorruptFiles(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			onGrid(t, withDir(t, dir, out), func(ctx context.Context, c *cluster) {
+			var log bytes.Buffer // read when the members are gone
+			opts := withDir(t, dir, out)
+			opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			defer func() {
+				if said := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), files[0]); said != (corrupt == 1) {
+					t.Errorf("the log names the file that is passed over: %v", said)
+				}
+			}()
+			onGrid(t, opts, func(ctx context.Context, c *cluster) {
 				res, err := c.Any().Submit(ctx, engine.SubmitRequest{JobID: "41", Config: spec.JSON(), StartWithSavepoint: true})
 				if corrupt > 1 {
 					if !errors.Is(err, engine.ErrInvalid) || !strings.Contains(err.Error(), files[0]) {

@@ -212,7 +212,7 @@ type savepointShape struct {
 	PipelineID     int                   `json:"pipelineId"`
 	CheckpointID   uint64                `json:"checkpointId"`
 	CheckpointType engine.CheckpointKind `json:"checkpointType"`
-	TakenAt        time.Time             `json:"takenAt"`
+	TakenAt        *time.Time            `json:"takenAt"` // null: it cannot be read
 	StateSize      int                   `json:"stateSize"`
 	Usable         bool                  `json:"usable"`
 }
@@ -232,7 +232,7 @@ func (s *Server) savepoints(w http.ResponseWriter, r *http.Request) error {
 	}
 	shapes := make([]savepointShape, 0, len(m.Savepoints))
 	for _, v := range m.Savepoints {
-		shapes = append(shapes, savepointShape{PipelineID: v.Pipeline, CheckpointID: v.ID, CheckpointType: v.Kind, TakenAt: v.TakenAt.UTC(), StateSize: v.Bytes, Usable: v.Usable})
+		shapes = append(shapes, savepointShape{PipelineID: v.Pipeline, CheckpointID: v.ID, CheckpointType: v.Kind, TakenAt: moment(v.TakenAt), StateSize: v.Bytes, Usable: v.Usable})
 	}
 	s.answer(w, r, http.StatusOK, map[string]any{"jobId": id, "jobStatus": m.Status, "savepoints": shapes, "total": len(shapes)})
 	return nil
