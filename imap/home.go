@@ -30,13 +30,13 @@ type Home struct {
 	id     uint64 // tells members apart
 	table  table[MapConfig]
 	limits bool         // any map has a bound, or all together
-	used   atomic.Int64 // bytes, also of copies that have been replaced and not been collected yet
+	used   *atomic.Int64 // bytes, also of copies that have been replaced and not been collected yet
 
 	matchers matchers
 
 	mu      sync.RWMutex // guards tallies
 	tallies map[string]*tally
-	stray   tally // counts for names beyond the bound
+	stray   *tally // counts for names beyond the bound
 }
 
 // maxTallies bounds the names of maps that are counted for.
@@ -45,6 +45,8 @@ const maxTallies = 10_000
 // NewHome returns a home without stores. The config must be valid.
 func NewHome(cfg HomeConfig) *Home {
 	h := &Home{cfg: cfg, id: rand.Uint64(), table: newTable(cfg.Maps, &noConfig), tallies: map[string]*tally{}, limits: cfg.MaxBytes > 0}
+	h.used = new(atomic.Int64)
+	h.stray = &tally{used: h.used}
 	for _, m := range cfg.Maps {
 		h.limits = h.limits || m.MaxSize > 0
 	}
@@ -53,18 +55,19 @@ func NewHome(cfg HomeConfig) *Home {
 
 // NewStore returns an empty store. seqOf maps a version to its sequence number in the partition.
 func (h *Home) NewStore(seqOf func(version uint64) uint64) *Store {
-	s := &Store{maps: map[string]*recordMap{}, seqOf: seqOf, home: h}
-	runtime.AddCleanup(s, func(maps map[string]*recordMap) {
-		for _, m := range maps {
-			m.tally.hold(-len(m.records), -m.bytes)
+	s := &Store{maps: map[string]*recordMap{}, holdings: map[string]*holding{}, seqOf: seqOf, home: h}
+	runtime.AddCleanup(s, func(left map[string]*holding) {
+		for _, h := range left {
+			h.giveBack()
 		}
-	}, s.maps)
+	}, s.holdings)
 	return s
 }
 
-// tally counts for one map on one member. Gauges first: they are of all copies that the member holds.
+// tally counts for one map on one member. Gauges first: they are of all copies that the member holds. It does not know its home, which knows more
+// than a [holding] may.
 type tally struct {
-	home                                                      *Home
+	used                                                      *atomic.Int64 // of the home
 	entries, bytes                                            atomic.Int64
 	gets, hits, misses, puts, removes, evictions, expirations atomic.Uint64
 }
@@ -73,7 +76,7 @@ type tally struct {
 func (t *tally) hold(entries int, bytes int64) {
 	t.entries.Add(int64(entries))
 	t.bytes.Add(bytes)
-	t.home.used.Add(bytes)
+	t.used.Add(bytes)
 }
 
 // note counts a change that the primary has decided. Sweeps are counted where they are decided.
@@ -110,10 +113,9 @@ func (h *Home) tally(name string) *tally {
 		maps.DeleteFunc(h.tallies, func(_ string, t *tally) bool { return t.entries.Load() == 0 })
 	}
 	if len(h.tallies) >= maxTallies {
-		h.stray.home = h
-		return &h.stray
+		return h.stray
 	}
-	t = &tally{home: h}
+	t = &tally{used: h.used}
 	h.tallies[name] = t
 	return t
 }

@@ -159,20 +159,36 @@ const shrinkFrom = 1024
 type recordMap struct {
 	records map[string]*record
 	peak    int // the most records since the table was made
-	bytes   int64
 	timed   int // records with a timer
 	cfg     *MapConfig
-	tally   *tally
 	indexes *indexSet
+	*holding
 }
+
+// holding is what one map in one partition counts for. What is left of it is taken back when the store is garbage, so that nothing that a holding
+// refers to may lead to the store.
+type holding struct {
+	tally   *tally
+	entries int
+	bytes   int64
+}
+
+// add notes that the map has so much more.
+func (h *holding) add(entries int, bytes int64) {
+	h.entries += entries
+	h.bytes += bytes
+	h.tally.hold(entries, bytes)
+}
+
+// giveBack notes that the map has nothing any more.
+func (h *holding) giveBack() { h.add(-h.entries, -h.bytes) }
 
 func (m *recordMap) put(key string, r *record) {
 	m.records[key] = r
 	m.indexes.add(key, r)
 	m.peak = max(m.peak, len(m.records))
 	c := cost(key, r)
-	m.bytes += c
-	m.tally.hold(1, c)
+	m.add(1, c)
 	if r.timer != nil {
 		m.timed++
 	}
@@ -185,8 +201,7 @@ func (m *recordMap) forget(key string) *record {
 		return nil
 	}
 	c := cost(key, old)
-	m.bytes -= c
-	m.tally.hold(-1, -c)
+	m.add(-1, -c)
 	if old.timer != nil {
 		m.timed--
 	}

@@ -20,18 +20,19 @@ type Decision struct {
 
 // Store holds the entries of one partition, of all maps. It is not safe for use by several goroutines at once.
 type Store struct {
-	home    *Home
-	maps    map[string]*recordMap
-	timers  timers
-	removed uint64                      // newest version that removed anything
-	seqOf   func(version uint64) uint64 // sequence number of a version
-	base    time.Time                   // of moments
-	locks   map[string]map[string]*lock // that are held, by map and key
-	held    int                         // locks
-	freed   []release                   // locks that were freed lately by calls that may be sent again
-	inter   map[string][]*intercepting  // interceptors by map, in the order in which they work
-	woken   []string                    // by the effect that is being applied
-	made    made                        // by the last operation
+	home     *Home
+	maps     map[string]*recordMap
+	holdings map[string]*holding // those of maps
+	timers   timers
+	removed  uint64                      // newest version that removed anything
+	seqOf    func(version uint64) uint64 // sequence number of a version
+	base     time.Time                   // of moments
+	locks    map[string]map[string]*lock // that are held, by map and key
+	held     int                         // locks
+	freed    []release                   // locks that were freed lately by calls that may be sent again
+	inter    map[string][]*intercepting  // interceptors by map, in the order in which they work
+	woken    []string                    // by the effect that is being applied
+	made     made                        // by the last operation
 
 	// Of the primary only. All of it may be lost.
 	served   moment   // when it last answered
@@ -230,8 +231,8 @@ func (s *Store) access(c *change, now moment) {
 func (s *Store) put(name, key string, r *record) {
 	m := s.maps[name]
 	if m == nil {
-		m = &recordMap{records: map[string]*record{}, cfg: s.home.table.find(name), tally: s.home.tally(name)}
-		s.maps[name] = m
+		m = &recordMap{records: map[string]*record{}, cfg: s.home.table.find(name), holding: &holding{tally: s.home.tally(name)}}
+		s.maps[name], s.holdings[name] = m, m.holding
 	}
 	s.untimed(m.forget(key))
 	m.put(key, r)
@@ -253,10 +254,17 @@ func (s *Store) remove(name, key string) {
 	}
 	s.untimed(m.forget(key))
 	if len(m.records) == 0 {
-		delete(s.maps, name)
+		s.drop(name)
 		return
 	}
 	m.shrink()
+}
+
+// drop drops a map as a whole.
+func (s *Store) drop(name string) {
+	s.maps[name].giveBack()
+	delete(s.maps, name)
+	delete(s.holdings, name)
 }
 
 // sweep empties a map. With nothing to keep it is dropped as a whole.
@@ -276,10 +284,9 @@ func (s *Store) sweep(c *change) {
 			kept[string(k)] = r
 		}
 	}
-	m.tally.hold(-len(m.records), -m.bytes)
 	s.timers.without(c.Map, m.timed)
-	delete(s.maps, c.Map)
-	m.records, m.bytes = nil, 0
+	s.drop(c.Map)
+	m.records = nil
 	for k, r := range kept {
 		s.put(c.Map, k, r)
 	}
