@@ -153,11 +153,16 @@ func (n *Net) holdsLocked(l link) bool {
 
 // delayLocked is how long something travels that is sent now, in a stream that began with head, or as a packet.
 func (n *Net) delayLocked(l link, head string) time.Duration {
-	d, ok := n.latency[l]
-	if !ok {
-		d = DefaultLatency
+	d := DefaultLatency
+	if len(n.latency) > 0 {
+		if own, ok := n.latency[l]; ok {
+			d = own
+		}
 	}
 	d += time.Duration(n.rng.Int64N(int64(d)/2 + 1))
+	if len(n.faults) == 0 {
+		return d
+	}
 	if f := n.faults[l]; f.covers(head) {
 		d += f.Delay + time.Duration(n.rng.Int64N(int64(f.Jitter)+1))
 	}
@@ -171,14 +176,19 @@ func (n *Net) delay(l link, head string) time.Duration {
 	return n.delayLocked(l, head)
 }
 
-// blocked reports whether nothing arrives over a link, in a stream that began with head, and a channel that is closed when that may have
-// changed.
+// blocked reports whether nothing arrives over a link, in a stream that began with head. If so, it returns a channel that is closed when that may
+// have changed; nil if not.
 func (n *Net) blocked(l link, head string) (bool, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if len(n.faults) == 0 && len(n.paused) == 0 {
+		return false, nil
+	}
 	f := n.faults[l]
-	stuck := (f.Cut || f.Hold) && f.covers(head)
-	return stuck || n.paused[l.from] || n.paused[l.to], n.changed
+	if stuck := (f.Cut || f.Hold) && f.covers(head); stuck || n.paused[l.from] || n.paused[l.to] {
+		return true, n.changed
+	}
+	return false, nil
 }
 
 // blockedDial reports the same for the segments that open a stream: the system of a paused host takes them.

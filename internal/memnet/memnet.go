@@ -194,6 +194,7 @@ func (h *Host) ListenPacket(addr string) (net.PacketConn, error) {
 		return nil, fmt.Errorf("memnet: listen for packets %s: %w", addr, syscall.EADDRINUSE)
 	}
 	p := &packetConn{host: h, addr: address{h.name, port}, done: make(chan struct{}), changed: make(chan struct{})}
+	p.readBy.moved = p.touch
 	h.packets[port] = p
 	return p, nil
 }

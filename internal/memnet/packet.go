@@ -31,10 +31,10 @@ type packetConn struct {
 	done   chan struct{}
 	once   sync.Once
 
-	mu      sync.Mutex // guards what follows; never held while waiting
-	queue   packetHeap // the next to arrive first; when it is full, packets are lost
-	sent    uint64     // packets that were put in
-	changed chan struct{}
+	mu      sync.Mutex    // guards what follows; never held while waiting
+	queue   packetHeap    // the next to arrive first; when it is full, packets are lost
+	sent    uint64        // packets that were put in
+	changed chan struct{} // closed and replaced when anything changes
 }
 
 var _ net.PacketConn = (*packetConn)(nil)
@@ -96,22 +96,33 @@ func (p *packetConn) put(in packet) {
 	p.sent++
 	in.n = p.sent
 	heap.Push(&p.queue, in)
+	p.touchLocked()
+}
+
+func (p *packetConn) touchLocked() {
 	close(p.changed)
 	p.changed = make(chan struct{})
+}
+
+func (p *packetConn) touch() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.touchLocked()
 }
 
 // ReadFrom waits for the next packet to arrive. A paused host takes none.
 func (p *packetConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	for {
-		expired, deadlineChanged := p.readBy.state()
-		if expired {
+		paused, resumed := p.host.net.blockedDial(p.host.name, link{p.host.name, p.host.name})
+		p.mu.Lock()
+		if p.readBy.expired() {
+			p.mu.Unlock()
 			return 0, nil, os.ErrDeadlineExceeded
 		}
 		if isClosed(p.done) {
+			p.mu.Unlock()
 			return 0, nil, net.ErrClosed
 		}
-		paused, resumed := p.host.net.blockedDial(p.host.name, link{p.host.name, p.host.name})
-		p.mu.Lock()
 		var wait time.Duration = -1
 		changed := p.changed
 		if len(p.queue) > 0 && !paused {
@@ -122,7 +133,23 @@ func (p *packetConn) ReadFrom(b []byte) (int, net.Addr, error) {
 			}
 		}
 		p.mu.Unlock()
-		sleep(wait, p.done, changed, resumed, deadlineChanged)
+		p.sleep(wait, changed, resumed)
+	}
+}
+
+// sleep waits for any of the channels, the end of the connection, or for d unless it is negative.
+func (p *packetConn) sleep(d time.Duration, changed, resumed <-chan struct{}) {
+	var timeout <-chan time.Time
+	if d >= 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-p.done:
+	case <-changed:
+	case <-resumed:
+	case <-timeout:
 	}
 }
 

@@ -69,14 +69,19 @@ var _ net.Conn = (*stream)(nil)
 
 func (n *Net) newStream(a, b address) (atA, atB *stream) {
 	first := &opening{}
-	ab := &pipe{net: n, from: a.host, to: b.host, first: first, dialler: true, changed: make(chan struct{})}
-	ba := &pipe{net: n, from: b.host, to: a.host, first: first, changed: make(chan struct{})}
+	ab := &pipe{net: n, from: a.host, to: b.host, first: first, dialler: true}
+	ba := &pipe{net: n, from: b.host, to: a.host, first: first}
 	n.mu.Lock()
 	n.streams[ab], n.streams[ba] = struct{}{}, struct{}{}
 	n.mu.Unlock()
-	atA = &stream{local: a, remote: b, in: ba, out: ab, closed: make(chan struct{})}
-	atB = &stream{local: b, remote: a, in: ab, out: ba, closed: make(chan struct{})}
+	atA, atB = newEnd(a, b, ba, ab), newEnd(b, a, ab, ba)
 	return atA, atB
+}
+
+func newEnd(local, remote address, in, out *pipe) *stream {
+	s := &stream{local: local, remote: remote, in: in, out: out, closed: make(chan struct{})}
+	s.readBy.moved, s.writeBy.moved = in.touch, out.touch
+	return s
 }
 
 func (s *stream) Read(b []byte) (int, error)  { return s.in.read(b, &s.readBy, s.closed) }
@@ -143,10 +148,11 @@ type pipe struct {
 	mu        sync.Mutex // guards what follows; never held while waiting
 	chunks    []chunk
 	size      int
-	ended     error // no more will be written; seen by the reader after the chunks
-	abandoned bool  // nobody reads any more; writes fail
-	lost      bool  // one of the hosts has crashed
-	changed   chan struct{}
+	ended     error         // no more will be written; seen by the reader after the chunks
+	abandoned bool          // nobody reads any more; writes fail
+	lost      bool          // one of the hosts has crashed
+	changed   chan struct{} // closed when anything changes; nil while nobody waits
+	spare     *time.Timer   // for whoever waits next; stopped
 }
 
 // chunk is what one write carried, and when it arrives.
@@ -157,8 +163,24 @@ type chunk struct {
 
 // touchLocked wakes whoever waits for the pipe.
 func (p *pipe) touchLocked() {
-	close(p.changed)
-	p.changed = make(chan struct{})
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+func (p *pipe) touch() {
+	p.mu.Lock()
+	p.touchLocked()
+	p.mu.Unlock()
+}
+
+// changeLocked returns a channel that is closed when anything changes from now on.
+func (p *pipe) changeLocked() <-chan struct{} {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.changed
 }
 
 func (p *pipe) end(err error) {
@@ -209,28 +231,60 @@ func (p *pipe) reset(readerCrashed bool) {
 // read waits for the first chunk to arrive. While the link is cut nothing arrives, not even the end.
 func (p *pipe) read(b []byte, by *deadline, closed <-chan struct{}) (int, error) {
 	for {
-		expired, deadlineChanged := by.state()
-		if expired {
-			return 0, os.ErrDeadlineExceeded
-		}
-		if isClosed(closed) {
-			return 0, net.ErrClosed
-		}
 		blocked, linkChanged := p.net.blocked(link{p.from, p.to}, p.first.String())
-		var n int
-		var err error
-		var wait time.Duration = -1
 		p.mu.Lock()
-		changed := p.changed
-		if !blocked {
+		n, wait, err := 0, time.Duration(-1), p.mayLocked(by, closed)
+		if err == nil && !blocked {
 			n, wait, err = p.takeLocked(b)
 		}
-		p.mu.Unlock()
-		if n > 0 || err != nil || (len(b) == 0 && wait == 0) {
+		if n > 0 || err != nil || len(b) == 0 && wait == 0 {
+			p.mu.Unlock()
 			return n, err
 		}
-		sleep(wait, closed, changed, linkChanged, deadlineChanged)
+		p.sleepLocked(wait, linkChanged)
 	}
+}
+
+// mayLocked returns why the end of a stream cannot be used, or nil. Whoever waits after it hears when that changes: closing a stream, and moving or
+// passing its deadline, touches the pipe.
+func (p *pipe) mayLocked(by *deadline, closed <-chan struct{}) error {
+	switch {
+	case by.expired():
+		return os.ErrDeadlineExceeded
+	case isClosed(closed):
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// sleepLocked unlocks the pipe and waits until it changes, the link does, or d is over unless that is negative.
+func (p *pipe) sleepLocked(d time.Duration, linkChanged <-chan struct{}) {
+	changed := p.changeLocked()
+	if d < 0 {
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-linkChanged:
+		}
+		return
+	}
+	timer := p.spare
+	p.spare = nil
+	p.mu.Unlock()
+	if timer == nil {
+		timer = time.NewTimer(d)
+	} else {
+		timer.Reset(d)
+	}
+	select {
+	case <-changed:
+	case <-linkChanged:
+	case <-timer.C:
+	}
+	timer.Stop()
+	p.mu.Lock()
+	p.spare = timer
+	p.mu.Unlock()
 }
 
 // takeLocked returns what has arrived; wait is how long the next chunk needs still, -1 if there is none.
@@ -269,31 +323,29 @@ func (p *pipe) write(b []byte, by *deadline, closed <-chan struct{}) (int, error
 		p.first.note(b)
 	}
 	for {
-		expired, deadlineChanged := by.state()
-		if expired {
-			return total, os.ErrDeadlineExceeded
-		}
-		if isClosed(closed) {
-			return total, net.ErrClosed
-		}
 		delay := p.net.delay(link{p.from, p.to}, p.first.String())
-		blocked, linkChanged := p.net.blocked(link{p.to, p.from}, p.first.String()) // news of a reader that is gone would come this way
 		p.mu.Lock()
-		changed := p.changed
-		gone := (p.abandoned || p.ended != nil) && !blocked
-		if !gone {
-			n := min(len(b), streamBuffer-p.size)
-			p.putLocked(b[:n], delay)
-			b, total = b[n:], total+n
+		if err := p.mayLocked(by, closed); err != nil {
+			p.mu.Unlock()
+			return total, err
 		}
-		p.mu.Unlock()
-		if gone {
-			return total, syscall.EPIPE
+		var linkChanged <-chan struct{}
+		if p.abandoned || p.ended != nil {
+			p.mu.Unlock()
+			var blocked bool // news of a reader that is gone would come the other way
+			if blocked, linkChanged = p.net.blocked(link{p.to, p.from}, p.first.String()); !blocked {
+				return total, syscall.EPIPE
+			}
+			p.mu.Lock()
 		}
+		n := min(len(b), streamBuffer-p.size)
+		p.putLocked(b[:n], delay)
+		b, total = b[n:], total+n
 		if len(b) == 0 {
+			p.mu.Unlock()
 			return total, nil
 		}
-		sleep(-1, closed, changed, linkChanged, deadlineChanged)
+		p.sleepLocked(-1, linkChanged)
 	}
 }
 
@@ -311,23 +363,6 @@ func (p *pipe) putLocked(b []byte, delay time.Duration) {
 	p.touchLocked()
 }
 
-// sleep waits for any of the channels, or for d unless it is negative.
-func sleep(d time.Duration, a, b, c, e <-chan struct{}) {
-	var timeout <-chan time.Time
-	if d >= 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	select {
-	case <-a:
-	case <-b:
-	case <-c:
-	case <-e:
-	case <-timeout:
-	}
-}
-
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -339,42 +374,29 @@ func isClosed(c <-chan struct{}) bool {
 
 // deadline is a point in time that can be moved while somebody waits for it.
 type deadline struct {
-	mu      sync.Mutex // guards what follows; never held while waiting
-	at      time.Time
-	timer   *time.Timer
-	changed chan struct{} // closed when the deadline is moved or has come
+	moved func() // is called, without a lock, when the deadline was moved and when it has come
+
+	mu    sync.Mutex // guards what follows; never held while waiting
+	at    time.Time
+	timer *time.Timer
 }
 
 func (d *deadline) set(at time.Time) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.timer != nil {
 		d.timer.Stop()
 		d.timer = nil
 	}
 	d.at = at
-	d.touchLocked()
 	if left := time.Until(at); !at.IsZero() && left > 0 {
-		d.timer = time.AfterFunc(left, func() {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.touchLocked()
-		})
+		d.timer = time.AfterFunc(left, d.moved)
 	}
+	d.mu.Unlock()
+	d.moved()
 }
 
-func (d *deadline) touchLocked() {
-	if d.changed != nil {
-		close(d.changed)
-	}
-	d.changed = make(chan struct{})
-}
-
-func (d *deadline) state() (expired bool, changed <-chan struct{}) {
+func (d *deadline) expired() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.changed == nil {
-		d.changed = make(chan struct{})
-	}
-	return !d.at.IsZero() && !time.Now().Before(d.at), d.changed
+	return !d.at.IsZero() && !time.Now().Before(d.at)
 }
