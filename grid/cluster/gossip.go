@@ -51,6 +51,7 @@ func (c *Cluster) startGossip() (*gossip, error) {
 	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = 3, 2
 	conf.AwarenessMaxMultiplier = 2 // so a probe ends within two intervals, also when gossip is shut down meanwhile
 	conf.GossipInterval = 100 * time.Millisecond
+	conf.EnableCompression = false // the messages are small: it would cost more than it saves. Members understand both
 	conf.TCPTimeout = 2 * time.Second
 	conf.Delegate, conf.Events, conf.Alive = g, g, g
 	conf.Logger = log.New(gossipLog{c.cfg.Logger.With("component", "gossip", "member", c.self.Name)}, "", 0)
