@@ -89,7 +89,10 @@ func (w *registers) prepare(context.Context, *findings, *Member) {}
 func (w *registers) step(ctx context.Context, f *findings, cl *client) {
 	k := cl.choose(w.keys)
 	kinds := []string{"get", "get", "get", "put", "put", "remove", "if absent", "cas"}
-	if w.cas {
+	switch {
+	case cl.reads:
+		kinds = []string{"get"}
+	case w.cas:
 		kinds = []string{"get", "get", "cas", "cas", "cas", "if absent"}
 	}
 	in := call{kind: kinds[cl.rnd.IntN(len(kinds))], value: cl.unique()}
