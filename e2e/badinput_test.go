@@ -147,6 +147,7 @@ func TestC018_OnePipelineFails(t *testing.T) {
 
 // TestC019_SourceGone: what a task reads is removed, and then the member that runs it dies. All retries fail alike, and the job ends with the cause.
 func TestC019_SourceGone(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in")

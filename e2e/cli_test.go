@@ -22,6 +22,7 @@ func (c *cluster) command(args ...string) *exec.Cmd {
 // TestC017_WaitForTheEnd: job submit --wait, right after the submit, returns when the job has ended and not before, with the exit code of the
 // end; the death of the master in between does not matter.
 func TestC017_WaitForTheEnd(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	run := func(s spec) (job, *exec.Cmd) {
 		t.Helper()

@@ -123,6 +123,7 @@ var (
 // TestPages_ShowWhatIsSo runs every command that the pages show, in their order, and compares what it prints with what is shown. Members take
 // ports of their own, and the job of the README is made faster.
 func TestPages_ShowWhatIsSo(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("%s is not installed", tool)

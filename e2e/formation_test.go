@@ -25,6 +25,7 @@ func freePorts(t *testing.T, n int) []string {
 // TestFormation_ThreeAtOnce covers C176 as well: three members that know each other, by number or by name, start at the same moment, and
 // become one cluster with one master.
 func TestFormation_ThreeAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, byName := range []bool{false, true} {
 		c := newCluster(t, "--expect", "3")
 		at := freePorts(t, 3)

@@ -18,6 +18,7 @@ func TestThreeMembers_MasterKilled(t *testing.T) { killOne(t, true) }
 func TestThreeMembers_WorkerKilled(t *testing.T) { killOne(t, false) }
 
 func killOne(t *testing.T, master bool) {
+	t.Parallel()
 	c := startCluster(t, 3, "--set", cleanup5s)
 	victim := c.master()
 	if !master {
@@ -36,6 +37,7 @@ func killOne(t *testing.T, master bool) {
 }
 
 func TestFiveMembers_TwoKilledOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 5, "--set", cleanup5s)
 	jobs := c.startEvenly(spec{subtasks: 3, rows: 400, rate: 80}, spec{subtasks: 3, rows: 400, rate: 80}, spec{subtasks: 3, rows: 400, rate: 80})
 	first, second := c.master(), c.other()
@@ -53,6 +55,7 @@ func TestFiveMembers_TwoKilledOneAfterTheOther(t *testing.T) {
 
 // TestNoRetries_WorkerKilled is SeaTunnel's ClusterFailureNoRestoreIT with a stricter end: FAILED, with a cause, and no rows.
 func TestNoRetries_WorkerKilled(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	j := c.members[0].start(spec{subtasks: 3, rows: 20000, rate: 100, env: `,"job.retry.times":0`})
 	c.awaitRunning(j)
@@ -69,6 +72,7 @@ func TestNoRetries_WorkerKilled(t *testing.T) {
 
 // TestMapWrites_PrimaryKilled kills the primary of a counter while two others count, three times: once it is the master too.
 func TestMapWrites_PrimaryKilled(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	for round := range 3 {
 		victim := c.other()
@@ -89,6 +93,7 @@ func TestMapWrites_PrimaryKilled(t *testing.T) {
 // TestC005_FiveMembers_TwoMastersKilledInsideTheCleanupDelay: the result of an ended job is kept, a running job goes on, and nothing is left
 // when the delay is over. Two backups, so that two deaths close together lose nothing.
 func TestC005_FiveMembers_TwoMastersKilledInsideTheCleanupDelay(t *testing.T) {
+	t.Parallel()
 	const delay = 10 * time.Second
 	c := startCluster(t, 5, "--backup-count", "2", "--set", fmt.Sprintf("engine.state-cleanup-delay-ms=%d", delay.Milliseconds()))
 	live := c.members[2].start(spec{rows: 600, rate: 60})
@@ -123,6 +128,7 @@ func TestC005_FiveMembers_TwoMastersKilledInsideTheCleanupDelay(t *testing.T) {
 
 // TestC005_JobsEnd_MasterKilled: jobs end before, at and after the moment at which the master dies. Each ends once.
 func TestC005_JobsEnd_MasterKilled(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3, "--set", "engine.state-cleanup-delay-ms=1000")
 	var specs []spec
 	for i := range 14 {
@@ -142,6 +148,7 @@ func TestC005_JobsEnd_MasterKilled(t *testing.T) {
 // TestSubmits_MasterKilled: jobs are submitted all the time while the master dies. A submit with a key may be repeated until it is answered, and
 // makes one job; what is accepted, runs.
 func TestSubmits_MasterKilled(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	c.awaitMaster()
 	victim := c.master()
@@ -207,6 +214,7 @@ func submitWithKey(m *member, config, key string) string {
 // TestC006_C007_StopThenKill: a stop was accepted, then a member dies at once or a little later, the master or another. The job is canceled, not
 // failed, and nothing of it goes on.
 func TestC006_C007_StopThenKill(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3, "--set", "engine.state-cleanup-delay-ms=500")
 	for i, after := range []time.Duration{0, 20 * time.Millisecond, 50 * time.Millisecond, 0, 100 * time.Millisecond, 200 * time.Millisecond} {
 		c.awaitMaster()

@@ -13,6 +13,7 @@ import (
 // no files below tmp, no goroutines, no open files.
 // It is Z23 and ZH of the engine's zetaRows.
 func TestC185_C191_C193_NothingStays(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3, "--set", "engine.state-cleanup-delay-ms=500", "--set", "engine.slot-service.dynamic-slot=false",
 		"--set", "engine.slot-service.slot-num=8", "--set", "engine.job-schedule-strategy=REJECT")
 	runManyJobs(t, c, 1) // warm up

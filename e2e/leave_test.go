@@ -8,6 +8,7 @@ import (
 // TestRollingTermination: members are told to leave one after the other, the master among them, while a fresh one comes each time. Nothing that
 // was acknowledged is lost, jobs go on, and those who stay serve all the time.
 func TestRollingTermination(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	j := c.members[0].start(spec{subtasks: 3, rows: 300, rate: 50})
 	c.awaitRunning(j)
@@ -34,6 +35,7 @@ func TestRollingTermination(t *testing.T) {
 
 // TestTermination_MasterWithJobs: the master is told to leave with no one to replace it, and its tasks end well elsewhere.
 func TestTermination_MasterWithJobs(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3, "--set", cleanup5s)
 	jobs := c.startEvenly(spec{subtasks: 3, rows: 200, rate: 100}, spec{subtasks: 1, rows: 200, rate: 100})
 	c.awaitRunning(jobs...)
@@ -48,6 +50,7 @@ func TestTermination_MasterWithJobs(t *testing.T) {
 
 // TestRestartAtTheSameAddress: a killed member that starts again under its ports is a new, empty member, and joins.
 func TestRestartAtTheSameAddress(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	for round := range 3 {
 		victim := c.other()

@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 )
@@ -13,11 +15,18 @@ import (
 // binaryVariable tells the process that runs the tests where the program is.
 const binaryVariable = "GRIDNODE_E2E_BINARY"
 
+// testsAtOnce is how many tests run at once, unless -parallel says something else than what Go takes by itself.
+const testsAtOnce = "4"
+
 var binary string // the program under test, built once
 
 // TestMain builds the program and runs the tests in a process of their own, so that nothing is left on the disk even if they panic.
 func TestMain(m *testing.M) {
 	if binary = os.Getenv(binaryVariable); binary != "" {
+		flag.Parse()
+		if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
+			_ = f.Value.Set(testsAtOnce) // the tests wait for most of their time
+		}
 		os.Exit(m.Run())
 	}
 	code, err := buildAndRun()

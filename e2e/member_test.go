@@ -68,9 +68,28 @@ func (c *cluster) add(gridAddr, httpAddr string, args ...string) *member {
 	if live := c.live(); len(live) > 0 {
 		seed = live[0].grid
 	}
-	m := c.spawn(append([]string{"--bind", gridAddr, "--http", httpAddr, "--join=" + seed}, args...)...)
+	args = append([]string{"--bind", gridAddr, "--http", httpAddr, "--join=" + seed}, args...)
+	m := c.spawn(args...)
+	for end := time.Now().Add(portFree); m.findsPortTaken() && time.Now().Before(end); m = c.spawn(args...) {
+		c.members = slices.DeleteFunc(c.members, func(x *member) bool { return x == m })
+		time.Sleep(100 * time.Millisecond)
+	}
 	m.awaitReady()
 	return m
+}
+
+// portFree is how long a port that a test knows may be taken: connections of other tests come from any that is free for a moment.
+const portFree = 10 * time.Second
+
+// findsPortTaken waits until the member is ready or has ended, and reports whether somebody else has one of its ports.
+func (m *member) findsPortTaken() bool {
+	select {
+	case <-m.ready:
+	case <-m.ended:
+		return strings.Contains(m.output(), "address already in use")
+	case <-time.After(30 * time.Second):
+	}
+	return false
 }
 
 func (m *member) awaitReady() {

@@ -11,6 +11,7 @@ import (
 // clients nor for jobs, and comes back as a new member.
 // It is ZK of the engine's zetaRows.
 func TestMasterPaused(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3, "--set", cleanup5s)
 	j := c.members[0].start(spec{subtasks: 3, rows: 400, rate: 100})
 	c.awaitRunning(j)
@@ -39,6 +40,7 @@ func TestMasterPaused(t *testing.T) {
 
 // TestC028_MemberPausedWhileAJobFails: the failure is seen although the member that may hold the job's state stands still.
 func TestC028_MemberPausedWhileAJobFails(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	dir := t.TempDir()
 	j := job{dir: dir, id: c.members[0].submit(`{"env":{"job.retry.times":0,"read_limit.rows_per_second":20},

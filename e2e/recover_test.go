@@ -13,6 +13,7 @@ import (
 // TestRecover_ThreeOfFiveKilled: three of five processes are killed at once. The others answer nothing but 503 and 504, in bounded time, and say
 // why; gridnode recover says what would happen, and does it with --force; then all is there that had an in-sync replica on one of them.
 func TestRecover_ThreeOfFiveKilled(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 5)
 	c.await(30*time.Second, "partitions on all five", func() bool {
 		list := read[struct {
@@ -113,6 +114,7 @@ func TestRecover_ThreeOfFiveKilled(t *testing.T) {
 // TestRecover_PausedMemberComesBackAsNew: one of the members that were taken for gone only stood still. It does not act under its old id, with
 // its old data; it comes back as a new member.
 func TestRecover_PausedMemberComesBackAsNew(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	late, left := c.members[1], c.members[2]
 	was := read[clusterView](late, "/api/v1/cluster")

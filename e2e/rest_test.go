@@ -115,6 +115,7 @@ func failing(m *member) job {
 // TestC044_C051_C052_ListsAndCounters: one job in each state; all lists and counters agree on every member, before and after the master dies
 // and a member comes back.
 func TestC044_C051_C052_ListsAndCounters(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3, "--set", "engine.state-cleanup-delay-ms=3000", "--set", "engine.history-job-expire-minutes=60")
 	m := c.other()
 	var finished []job
@@ -235,6 +236,7 @@ func TestC040_C041_ManyJobs(t *testing.T) {
 
 // TestC014_FixedSlots_MasterKilled: a job that holds all slots is the owner of them for the next master, too, and gives them back when it ends.
 func TestC014_FixedSlots_MasterKilled(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "--set", "engine.slot-service.dynamic-slot=false", "--set", "engine.slot-service.slot-num=2")
 	for _, roles := range []string{"data", "data", "data,worker", "data,worker"} {
 		c.add(loopback, loopback, "--roles", roles)
