@@ -29,7 +29,7 @@ type Home struct {
 	cfg    HomeConfig
 	id     uint64 // tells members apart
 	table  table[MapConfig]
-	limits bool         // any map has a bound, or all together
+	limits bool          // any map has a bound, or all together
 	used   *atomic.Int64 // bytes, also of copies that have been replaced and not been collected yet
 
 	matchers matchers
