@@ -63,10 +63,12 @@ type Server struct {
 	mu      sync.Mutex // guards what follows
 	conns   map[*conn]struct{}
 	clients map[string]*presence
+	gone    map[string]struct{} // clients that have left, and may have left locks
 
 	idle    chan struct{} // tokens of goroutines that wait for a request
 	objects objects
 	seekers *whereabouts
+	going   chan struct{} // holds one token when somebody has come to be gone
 }
 
 // New returns a server that does not serve yet.
@@ -74,7 +76,7 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}, clients: map[string]*presence{}, idle: make(chan struct{}, maxIdle)}
+	s := &Server{cfg: cfg, log: cfg.Logger, conns: map[*conn]struct{}{}, clients: map[string]*presence{}, gone: map[string]struct{}{}, going: make(chan struct{}, 1), idle: make(chan struct{}, maxIdle)}
 	s.seekers = newWhereabouts(s)
 	return s
 }
@@ -93,6 +95,7 @@ func (s *Server) Run(ctx context.Context) error {
 	g.Go(func() error { return s.pushViews(ctx) })
 	g.Go(func() error { return s.seekers.watch(ctx, s.cfg.View) })
 	g.Go(func() error { return s.seekers.run(ctx) })
+	g.Go(func() error { return s.endSessions(ctx) })
 	return g.Wait()
 }
 

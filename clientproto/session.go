@@ -2,6 +2,7 @@ package clientproto
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gridnode/grid"
@@ -87,33 +88,91 @@ func (s *Server) forget(client string, left int) (locks bool) {
 	return p.locks
 }
 
-// endSession frees the locks of a client that has left, and is connected to no member when its grace is over.
+// endSession waits for a client that has left to come back, and hands it over to [Server.endSessions] if it does not and may have locks.
 func (s *Server) endSession(ctx context.Context, client string, left int) {
 	if !sleep(ctx, imap.SessionGrace) || !s.forget(client, left) {
 		return
 	}
-	for len(s.Connected([]string{client})) == 0 {
-		if s.sessionOver(ctx, client) || !sleep(ctx, sessionRetry) {
-			return
+	s.mu.Lock()
+	s.gone[client] = struct{}{}
+	s.mu.Unlock()
+	select {
+	case s.going <- struct{}{}:
+	default:
+	}
+}
+
+// endSessions frees, until ctx ends, the locks of clients that are connected to no member any more: of many at a time, for each time asks all members
+// and all partitions.
+func (s *Server) endSessions(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		var batch []string
+		for c := range s.gone {
+			if batch = append(batch, c); len(batch) == imap.MaxSessions {
+				break
+			}
+		}
+		s.mu.Unlock()
+		var again <-chan time.Time
+		if len(batch) > 0 {
+			done := s.sessionsOver(ctx, batch)
+			s.mu.Lock()
+			for _, c := range done {
+				delete(s.gone, c)
+			}
+			more := len(s.gone) > 0
+			s.mu.Unlock()
+			switch {
+			case more && len(done) > 0:
+				continue
+			case more:
+				again = time.After(sessionRetry)
+			}
+		}
+		select {
+		case <-s.going:
+		case <-again:
+		case <-ctx.Done():
+			return nil
 		}
 	}
 }
 
-// sessionOver reports whether nothing is left to do here: the client's locks are free, or they are with a member to which it is connected. What
-// it may have locked since it was seen last stays until that is as long ago: it can only have come back meanwhile.
-func (s *Server) sessionOver(ctx context.Context, client string) bool {
+// sessionsOver returns those of the clients for which nothing is left to do here: they are back, their locks are with a member to which they are
+// connected, or free. What one may have locked since it was seen last stays until that is as long ago: it can only have come back meanwhile.
+func (s *Server) sessionsOver(ctx context.Context, clients []string) (done []string) {
 	ctx, cancel := context.WithTimeout(ctx, sessionCall)
 	defer cancel()
-	found, err := s.cfg.Peers.Connected(ctx, []string{client})
-	if via := found[client]; via != "" {
-		return s.cfg.Maps.MoveSession(ctx, client, via) == nil
+	done = s.Connected(clients)
+	away := without(clients, done)
+	found, err := s.cfg.Peers.Connected(ctx, away)
+	elsewhere := map[grid.MemberID][]string{}
+	for c, via := range found {
+		elsewhere[via] = append(elsewhere[via], c)
 	}
-	if err != nil || s.seekers.lostLately() {
-		return false
+	for via, list := range elsewhere {
+		away = without(away, list)
+		if s.cfg.Maps.MoveSessions(ctx, list, via) == nil {
+			done = append(done, list...)
+		}
 	}
-	left, err := s.cfg.Maps.EndSession(ctx, client, imap.SessionGrace)
-	if err == nil && !left {
-		s.log.Debug("client is gone: its locks are free", "client", client)
+	if err != nil || len(away) == 0 || s.seekers.lostLately() {
+		return done
 	}
-	return err == nil && !left
+	left, err := s.cfg.Maps.EndSessions(ctx, away, imap.SessionGrace)
+	if err != nil {
+		s.log.Warn("locks of clients that are gone are not free yet", "clients", len(away), "error", err)
+		return done
+	}
+	return append(done, without(away, left)...)
+}
+
+// without returns those of the clients that are not among others.
+func without(clients, others []string) []string {
+	some := make(map[string]bool, len(others))
+	for _, c := range others {
+		some[c] = true
+	}
+	return slices.DeleteFunc(slices.Clone(clients), func(c string) bool { return some[c] })
 }

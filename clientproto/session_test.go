@@ -67,6 +67,7 @@ func newCrowd(t *testing.T, n int) *crowd {
 		m.ctx, m.stop = context.WithCancel(context.Background())
 		m.s = New(Config{Self: m.id, Maps: imap.NewAt(c.data, m.id), Peers: m})
 		c.group.Go(func() { _ = m.s.seekers.run(m.ctx) })
+		c.group.Go(func() { _ = m.s.endSessions(m.ctx) })
 		c.members = append(c.members, m)
 	}
 	return c

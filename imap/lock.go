@@ -47,6 +47,7 @@ type lockOp struct {
 	Guard int64         // lockGuard: tells the member's calls apart
 	Call  call          // of lockTake, lockRelease and lockUndo
 	Quiet time.Duration // lockEndAll: locks that changed since then are left, for their session has given a sign of life
+	Of    []string      // lockMove, lockEndAll: the sessions
 }
 
 // call names a call of a client on a lock. Sent again, it counts once.

@@ -251,7 +251,7 @@ func TestLock_EndsWithItsSession(t *testing.T) {
 	pass(SessionGrace / 2)
 	moved := client
 	moved.Via = "b"
-	raw, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockMove}}, moved)
+	raw, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockMove, Of: []string{moved.Session}}}, moved)
 	if err != nil || as[sessionReply](t, raw).Changed != 1 {
 		t.Fatalf("move: %v", err)
 	}
@@ -272,7 +272,7 @@ func TestLock_EndsWithItsSession(t *testing.T) {
 		t.Error("the lock outlives a client that never came back")
 	}
 	b.lock("x", moved, 0)
-	if _, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockEndAll}}, moved); err != nil || b.isLocked("x") || !b.isLocked("b") {
+	if _, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockEndAll, Of: []string{moved.Session}}}, moved); err != nil || b.isLocked("x") || !b.isLocked("b") {
 		t.Errorf("after the session's end: %v", err)
 	}
 }
@@ -333,16 +333,16 @@ func TestLock_EndOfASession_LeavesWhatIsNew(t *testing.T) {
 	b.pass(3*time.Second, nil)
 	b.lock("new", client, 0)
 	end := func(quiet time.Duration) sessionReply {
-		raw, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockEndAll, Quiet: quiet}}, client)
+		raw, _, err := b.try(op{Kind: opLock, Lock: &lockOp{Do: lockEndAll, Quiet: quiet, Of: []string{"nobody", client.Session}}}, client)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return as[sessionReply](t, raw)
 	}
-	if r := end(2 * time.Second); r != (sessionReply{Changed: 1, Left: 1}) || b.isLocked("old") || !b.isLocked("new") {
+	if r := end(2 * time.Second); r.Changed != 1 || !slices.Equal(r.Left, []string{client.Session}) || b.isLocked("old") || !b.isLocked("new") {
 		t.Errorf("%+v", r)
 	}
-	if r := end(0); r != (sessionReply{Changed: 1}) || b.isLocked("new") {
+	if r := end(0); r.Changed != 1 || len(r.Left) != 0 || b.isLocked("new") {
 		t.Errorf("%+v", r)
 	}
 }

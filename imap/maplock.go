@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gridnode/grid"
@@ -183,24 +185,39 @@ func (m *Map) IsLocked(ctx context.Context, k Key) (bool, error) {
 	return info.Count > 0, err
 }
 
-// EndSession frees the locks of a client's session on all maps, but for those that changed less than quiet ago: a client that is thought to be
-// gone may just have come back. It reports whether there are such. 0: all are freed.
-func (g *Grid) EndSession(ctx context.Context, session string, quiet time.Duration) (left bool, err error) {
-	return g.session(ctx, who{Session: session, Via: g.self}, lockOp{Do: lockEndAll, Quiet: quiet})
+// EndSessions frees the locks of clients' sessions, at most MaxSessions, on all maps, but for those that changed less than quiet ago: a client that
+// is thought to be gone may just have come back. It returns the sessions that have such. With quiet 0 all are freed.
+func (g *Grid) EndSessions(ctx context.Context, sessions []string, quiet time.Duration) (left []string, err error) {
+	return g.session(ctx, g.self, lockOp{Do: lockEndAll, Quiet: quiet, Of: sessions})
 }
 
-// MoveSession says through which member a client speaks now: its locks live on although the member is gone through which it spoke.
-func (g *Grid) MoveSession(ctx context.Context, session string, via grid.MemberID) error {
-	_, err := g.session(ctx, who{Session: session, Via: via}, lockOp{Do: lockMove})
+// EndSession frees all locks of a client's session.
+func (g *Grid) EndSession(ctx context.Context, session string) error {
+	_, err := g.EndSessions(ctx, []string{session}, 0)
 	return err
 }
 
-func (g *Grid) session(ctx context.Context, w who, do lockOp) (left bool, err error) {
+// MoveSessions says through which member clients speak now, at most MaxSessions: their locks live on although the member is gone through which
+// they spoke.
+func (g *Grid) MoveSessions(ctx context.Context, sessions []string, via grid.MemberID) error {
+	_, err := g.session(ctx, via, lockOp{Do: lockMove, Of: sessions})
+	return err
+}
+
+// MoveSession is MoveSessions for one.
+func (g *Grid) MoveSession(ctx context.Context, session string, via grid.MemberID) error {
+	return g.MoveSessions(ctx, []string{session}, via)
+}
+
+func (g *Grid) session(ctx context.Context, via grid.MemberID, do lockOp) (left []string, err error) {
 	n := g.inv.Partitions()
 	if n == 0 {
-		return false, grid.ErrNotJoined
+		return nil, grid.ErrNotJoined
 	}
-	o := op{Kind: opLock, Who: w, Lock: &do}
+	if len(do.Of) > MaxSessions {
+		return nil, fmt.Errorf("%w: %d sessions, the limit is %d", grid.ErrBadRequest, len(do.Of), MaxSessions)
+	}
+	o := op{Kind: opLock, Who: who{Via: via}, Lock: &do}
 	m := &Map{g: g}
 	all := make([]*share, n)
 	for p := range all {
@@ -208,14 +225,17 @@ func (g *Grid) session(ctx context.Context, w who, do lockOp) (left bool, err er
 	}
 	for {
 		again := false // a partition had more locks than one effect may change
-		left = false
+		seen := map[string]bool{}
 		err := m.spread(ctx, all, false, func(_ *op, reply []byte) error {
 			r, err := decode[sessionReply](reply)
-			again, left = again || r.Changed >= expireBatch, left || r.Left > 0
+			again = again || r.Changed >= expireBatch
+			for _, s := range r.Left {
+				seen[s] = true
+			}
 			return err
 		})
 		if err != nil || !again {
-			return left, err
+			return slices.Sorted(maps.Keys(seen)), err
 		}
 	}
 }

@@ -14,18 +14,31 @@ const SessionGrace = 5 * time.Second
 // known: it is connected to none. It is called under a partition's lock, by several at once, and must not wait.
 type Where func(session string, after time.Time) (via grid.MemberID, known bool)
 
-// sessionReply tells how many locks an operation on a session has changed, and how many it has left because they changed a moment ago.
-type sessionReply struct{ Changed, Left int }
+// MaxSessions is how many sessions one call may move or end.
+const MaxSessions = 512
 
-// session moves or frees the locks of a session, as many as one effect may hold.
+// sessionReply tells how many locks an operation on sessions has changed, and of which sessions it has left some because they changed a moment ago.
+type sessionReply struct {
+	Changed int
+	Left    []string
+}
+
+// session moves or frees the locks of sessions, as many as one effect may hold.
 func (x *execution) session(o *lockOp) (r sessionReply) {
+	left := make(map[string]bool, len(o.Of)) // whether some are
+	for _, s := range o.Of {
+		left[s] = false
+	}
 	x.s.eachLock(func(name, key string, l *lock) bool {
 		k := ref{Map: name, Key: []byte(key)}
-		switch {
-		case l.who.Session != x.who.Session || o.Do == lockMove && l.who.Via == x.who.Via:
+		switch some, asked := left[l.who.Session]; {
+		case !asked || o.Do == lockMove && l.who.Via == x.who.Via:
 			return true
 		case o.Do == lockEndAll && o.Quiet > 0 && x.now.since(l.seen) < o.Quiet:
-			r.Left++
+			if !some {
+				left[l.who.Session] = true
+				r.Left = append(r.Left, l.who.Session)
+			}
 			return true
 		case o.Do == lockEndAll:
 			x.release(k, l, 0, call{})

@@ -23,6 +23,8 @@ const (
 
 	rawAuthentication = 0x000100
 	rawViewListener   = 0x000300
+	rawTryLock        = 0x011100
+	rawIsLocked       = 0x011200
 	rawMembers        = 0x000302
 	rawPartitions     = 0x000303
 )
@@ -64,39 +66,73 @@ func rawRead(r io.Reader) (m []rawFrame, err error) {
 	return m, nil
 }
 
-// rawWatch connects as a client of its own and hands over each view that it is sent, until the connection ends.
-func rawWatch(t *testing.T, p *Process, n byte, got func(kind uint32, version int32, m []rawFrame)) {
+// rawClient is a client that knows nothing but frames.
+type rawClient struct {
+	conn net.Conn
+	in   *bufio.Reader
+	last uint64
+}
+
+// rawConnect connects as a client whose UUID has that number. The connection ends with the test.
+func rawConnect(t *testing.T, p *Process, n int) *rawClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	t.Cleanup(func() {
-		_ = conn.Close()
-		wg.Wait()
-	})
+	t.Cleanup(func() { _ = conn.Close() })
+	c := &rawClient{conn: conn, in: bufio.NewReader(conn), last: 1}
 	text := func(s string) rawFrame { return rawFrame{0, []byte(s)} }
 	null, begin, end := rawFrame{flags: rawNull}, rawFrame{flags: rawBegin}, rawFrame{flags: rawEnd}
-	head := append(rawHead(rawAuthentication, 1), 0)
-	head = append(append(head, make([]byte, 15)...), n+1, 1)
-	_, err = conn.Write(append([]byte("CP2"), rawMessage(rawFrame{rawWhole, head}, text("clients"), null, null, text("GOO"), text("1.4.2"), text("raw"), begin, end)...))
-	if err != nil {
+	head := binary.LittleEndian.AppendUint64(append(rawHead(rawAuthentication, c.last), 0), uint64(n+1))
+	head = append(binary.LittleEndian.AppendUint64(head, 7), 1)
+	c.write(t, append([]byte("CP2"), rawMessage(rawFrame{rawWhole, head}, text("clients"), null, null, text("GOO"), text("1.4.2"), text("raw"), begin, end)...))
+	c.answer(t, rawAuthentication)
+	return c
+}
+
+func (c *rawClient) write(t *testing.T, b []byte) {
+	t.Helper()
+	if _, err := c.conn.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Write(rawMessage(rawFrame{rawWhole, append(rawHead(rawViewListener, 2), 0)})); err != nil {
-		t.Fatal(err)
+}
+
+func (c *rawClient) answer(t *testing.T, kind uint32) []rawFrame {
+	t.Helper()
+	m, err := rawRead(c.in)
+	if err != nil || binary.LittleEndian.Uint32(m[0].body) != kind+1 {
+		t.Fatalf("the answer to %#x: %v, %v", kind, err, m)
 	}
-	in := bufio.NewReader(conn)
-	for i := range 2 { // both are accepted
-		m, err := rawRead(in)
-		if err != nil || binary.LittleEndian.Uint32(m[0].body) == 0 {
-			t.Fatalf("answer %d: %v, %v", i, m, err)
-		}
+	return m
+}
+
+// onKey asks for something on a key of map m that has those numbers before it.
+func (c *rawClient) onKey(t *testing.T, kind uint32, key string, numbers ...int64) []rawFrame {
+	t.Helper()
+	c.last++
+	head := rawHead(kind, c.last)
+	for _, n := range numbers {
+		head = binary.LittleEndian.AppendUint64(head, uint64(n))
 	}
+	data := append([]byte{0, 0, 0, 0, 0xff, 0xff, 0xff, 0xf5}, binary.BigEndian.AppendUint32(nil, uint32(len(key)))...)
+	c.write(t, rawMessage(rawFrame{rawWhole, head}, rawFrame{0, []byte("m")}, rawFrame{0, append(data, key...)}))
+	return c.answer(t, kind)
+}
+
+// watch hands over each view that the client is sent, until the connection ends.
+func (c *rawClient) watch(t *testing.T, got func(kind uint32, version int32, m []rawFrame)) {
+	t.Helper()
+	c.write(t, rawMessage(rawFrame{rawWhole, append(rawHead(rawViewListener, 2), 0)}))
+	c.answer(t, rawViewListener)
+	var wg sync.WaitGroup
+	t.Cleanup(func() {
+		_ = c.conn.Close()
+		wg.Wait()
+	})
 	wg.Go(func() {
 		for {
-			m, err := rawRead(in)
+			m, err := rawRead(c.in)
 			if err != nil {
 				return
 			}
@@ -122,7 +158,7 @@ func TestViews_ReachEveryClientWithinASecondOfAgreement(t *testing.T) {
 	owners := map[int]int{}           // members that have partitions, by the newest view of each client
 	for i := range clients {
 		last[i] = map[uint32]seen{}
-		rawWatch(t, members[i%2], byte(i), func(kind uint32, version int32, m []rawFrame) {
+		rawConnect(t, members[i%2], i).watch(t, func(kind uint32, version int32, m []rawFrame) {
 			mu.Lock()
 			defer mu.Unlock()
 			if version <= last[i][kind].version {

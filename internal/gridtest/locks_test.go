@@ -91,7 +91,7 @@ func TestLock_OfAClient_OutlivesItsMember(t *testing.T) {
 			t.Fatalf("%+v", info)
 		}
 		must(m.Fenced(token).Set(ctx, k, imap.String("v"), 0))
-		if _, err := second.Node.Maps().EndSession(ctx, owner.Session, 0); err != nil {
+		if err := second.Node.Maps().EndSession(ctx, owner.Session); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Unlock(ctx, k); !errors.Is(err, grid.ErrNotOwner) {
