@@ -145,14 +145,17 @@ func (w *whereabouts) ask(ctx context.Context, clients []string) {
 	defer cancel()
 	began := time.Now()
 	here := w.here(clients)
-	found, err := w.others(ctx, slices.DeleteFunc(slices.Clone(clients), func(c string) bool { return slices.Contains(here, c) }))
+	found, err := w.others(ctx, without(clients, here))
+	if found == nil {
+		found = map[string]grid.MemberID{}
+	}
+	for _, c := range here {
+		found[c] = w.self
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range clients {
 		x, via := w.sought[c], found[c]
-		if slices.Contains(here, c) {
-			via = w.self
-		}
 		if x != nil && (via != "" || err == nil && !w.lostNow()) {
 			x.asked, x.via = began, via
 		}
