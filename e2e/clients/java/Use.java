@@ -352,8 +352,8 @@ public final class Use {
 
     private static void life(HazelcastInstance client) throws Exception {
         IMap<String, Integer> m = client.getMap("java-life");
-        m.put("short", 1, 600, TimeUnit.MILLISECONDS);
-        m.put("idle", 1, 0, TimeUnit.SECONDS, 600, TimeUnit.MILLISECONDS);
+        m.put("short", 1, 1500, TimeUnit.MILLISECONDS);
+        m.put("idle", 1, 0, TimeUnit.SECONDS, 2, TimeUnit.SECONDS); // ends at a whole second: at least one from now
         m.put("long", 1, 60, TimeUnit.SECONDS);
         m.put("ever", 1);
         Check.same("before the end", m.getAll(Set.of("short", "idle", "long", "ever")).size(), 4);
@@ -362,7 +362,7 @@ public final class Use {
         Check.same("view of nothing", m.getEntryView("nothing"), null);
         Check.same("setTtl", m.setTtl("ever", 500, TimeUnit.MILLISECONDS), true);
         Check.same("setTtl of nothing", m.setTtl("nothing", 500, TimeUnit.MILLISECONDS), false);
-        Check.within(5000, "what is left when times are over", Set.of("long"), m::keySet);
+        Check.within(8000, "what is left when times are over", Set.of("long"), m::keySet);
     }
 
     /** Writes down what a listener hears. */
