@@ -12,11 +12,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // The cases that are about half an hour run for as long as they are told to; without that they are left out. What they are about has a short form of each in
 // engine and internal/gridtest, where time is fake: TestCheckpoint_ThousandsLeaveNothing and TestC200_AMemberIsGoneForGood.
-var endurance = flag.Duration("endurance", 0, "how long TestC190 and TestC200 run, such as 30m, at least 6m (run them with -timeout above that); 0: not at all")
+var endurance = flag.Duration("endurance", 0, "how long TestC190 and TestC200 run, such as 30m, at least 6m (give -timeout more than that), and that TestC185 and TestC191 run; 0: none of them")
 
 // endures skips a test that is not wanted, and refuses a time in which heaps do not settle.
 func endures(t *testing.T) {
@@ -235,4 +237,144 @@ func TestC200_AMemberIsDownForHalfAnHour(t *testing.T) {
 	}
 	live[0].stopJob(j.id)
 	c.watch([]job{j}, "CANCELED", 20*time.Second)
+}
+
+// Each replica of a partition keeps its last effects, up to 1 MiB: with the usual 271 of them it takes tens of thousands of jobs until a member holds what it
+// will hold. With few, the first round fills them.
+const fewPartitions = "--partition-count=3"
+
+// untilGC is how long an idle process may have garbage: Go collects every two minutes at least.
+const untilGC = 130 * time.Second
+
+// TestC185_ManyJobs: 500 short jobs with checkpoints, 100 that are refused and 100 that are canceled, 20 at a time. When the history is over, all of the engine's maps
+// are as empty as before, and the members hold what they held.
+func TestC185_ManyJobs(t *testing.T) {
+	endures(t)
+	t.Parallel()
+	c := startCluster(t, 3, fewPartitions, "--set", "engine.state-cleanup-delay-ms=1000", "--set", "engine.history-job-expire-minutes=1",
+		"--set", "engine.slot-service.dynamic-slot=false", "--set", "engine.slot-service.slot-num=40")
+	round := func(good, refused, canceled int) {
+		var all []func(*member)
+		var files []job
+		for i := range good {
+			j := job{dir: t.TempDir(), rows: 10, id: fmt.Sprint(10_000*len(c.jobs) + 100_000 + i)}
+			files = append(files, j)
+			all = append(all, func(m *member) {
+				m.runToEnd(spec{rows: 10, rate: 20, env: `,"checkpoint.interval":500`}.config(j.dir), j.id, "FINISHED")
+			})
+		}
+		for range refused {
+			all = append(all, func(m *member) {
+				m.until("a job of 1000 tasks is refused for 120 slots", func() bool {
+					a, err := m.call("POST", "/submit-job", []byte(spec{subtasks: 1000, rows: 1}.config(t.TempDir())))
+					return err == nil && a.status == 409
+				})
+			})
+		}
+		for i := range canceled {
+			id := fmt.Sprint(10_000*len(c.jobs) + 200_000 + i)
+			all = append(all, func(m *member) {
+				m.submitUntil(spec{rows: 100_000, rate: 10}.config(t.TempDir()), id)
+				m.stopSoon(id)
+				m.endOf(id, "CANCELED")
+			})
+		}
+		twentyAtOnce(c, all)
+		for _, j := range files {
+			j.exact(t)
+		}
+	}
+	over := func() {
+		c.await(3*time.Minute, "the history is over", func() bool {
+			n := 0
+			for _, m := range read[struct{ Maps []struct{ Size int } }](c.members[0], "/api/v1/maps").Maps {
+				n += m.Size
+			}
+			return n == 0
+		})
+	}
+	round(300, 20, 20)
+	over()
+	time.Sleep(untilGC)
+	before := footprintOf(c.members, 20*time.Second)
+	round(500, 100, 100)
+	over()
+	time.Sleep(untilGC)
+	after := footprintOf(c.members, 20*time.Second)
+	t.Logf("%+v, before %+v", after, before)
+	if after.grown(before, 10, len(c.members)) {
+		t.Errorf("the members hold %+v, before %+v", after, before)
+	}
+}
+
+// TestC191_TwoThousandJobs on one member, 20 at a time: goroutines, open files and memory are as before.
+func TestC191_TwoThousandJobs(t *testing.T) {
+	endures(t)
+	t.Parallel()
+	c := startCluster(t, 1, fewPartitions, "--set", "engine.state-cleanup-delay-ms=500", "--set", "engine.history-max=20")
+	run := func(n int) {
+		dir := t.TempDir()
+		var all []func(*member)
+		for i := range n {
+			all = append(all, func(m *member) {
+				m.runToEnd(spec{rows: 10}.config(filepath.Join(dir, fmt.Sprint(i))), fmt.Sprint(n*10_000+i+1), "FINISHED")
+			})
+		}
+		twentyAtOnce(c, all)
+		c.mapsEmptyWithin(30 * time.Second)
+	}
+	run(1000)
+	time.Sleep(untilGC)
+	before := footprintOf(c.members, 20*time.Second)
+	run(2000)
+	time.Sleep(untilGC)
+	after := footprintOf(c.members, 20*time.Second)
+	t.Logf("%+v, before %+v", after, before)
+	if after.grown(before, 15, 1) {
+		t.Errorf("the member holds %+v, before %+v", after, before)
+	}
+}
+
+// twentyAtOnce does many things, 20 at a time, through one member after the other.
+func twentyAtOnce(c *cluster, all []func(*member)) {
+	var g errgroup.Group
+	g.SetLimit(20)
+	for i, do := range all {
+		g.Go(func() error { do(c.members[i%len(c.members)]); return nil })
+	}
+	_ = g.Wait()
+}
+
+// submitUntil submits a job with an id of its own until it is accepted.
+func (m *member) submitUntil(config, id string) {
+	m.until(id+" is accepted", func() bool {
+		a, err := m.call("POST", "/submit-job?jobId="+id, []byte(config))
+		return err == nil && a.status == 200
+	})
+}
+
+func (m *member) stopSoon(id string) {
+	m.until(id+" is to be stopped", func() bool {
+		a, err := m.call("POST", "/stop-job", fmt.Appendf(nil, `{"jobId":%q}`, id))
+		return err == nil && (a.status == 200 || a.status == 409)
+	})
+}
+
+func (m *member) endOf(id, want string) {
+	m.until(id+" is "+want, func() bool {
+		a, err := m.call("GET", "/job-info/"+id, nil)
+		return err == nil && strings.Contains(string(a.body), `"jobStatus":"`+want+`"`)
+	})
+}
+
+func (m *member) runToEnd(config, id, want string) { m.submitUntil(config, id); m.endOf(id, want) }
+
+// until polls from any goroutine.
+func (m *member) until(what string, ok func() bool) {
+	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			m.t.Errorf("not within two minutes: %s", what)
+			return
+		}
+	}
 }

@@ -137,12 +137,17 @@ func TestC005_JobsEnd_MasterKilled(t *testing.T) {
 	jobs := c.startEvenly(specs...)
 	first := jobs[2:3]
 	c.watch(first, "FINISHED", 20*time.Second)
-	c.killMaster()
+	c.awaitMaster()
+	c.master().kill() // at once
+	written := first[0].files(t, "out") // with sizes and times
 	c.watch(jobs, "FINISHED", 60*time.Second)
 	for _, j := range jobs {
 		j.exact(t)
 	}
 	c.mapsEmptyWithin(20 * time.Second)
+	if now := first[0].files(t, "out"); !slices.Equal(now, written) {
+		t.Errorf("the output of a job that had ended was %v, and is %v", written, now)
+	}
 }
 
 // TestSubmits_MasterKilled: jobs are submitted all the time while the master dies. A submit with a key may be repeated until it is answered, and

@@ -40,9 +40,12 @@ func (d *definition) tags() map[string]string {
 	return d.plan.Tags
 }
 
-// maxDefinitions bounds how many plans are remembered. Beyond it any is dropped, and made again when it is asked for; so it should be above the
-// number of live jobs, or every list of them makes most plans anew.
-const maxDefinitions = 4096
+// These bound how many plans are remembered, and the bytes of their configs, for one may have 4 MiB. Beyond them any is dropped, and made again when it is
+// asked for; so they should be above what the live jobs have, or every list of them makes most plans anew.
+const (
+	maxDefinitions     = 4096
+	maxDefinitionBytes = 32 << 20
+)
 
 // definitions remembers the plans of jobs by incarnation.
 type definitions struct {
@@ -51,6 +54,7 @@ type definitions struct {
 
 	mu    sync.Mutex
 	known map[string]*definition
+	bytes int // of the configs of those
 }
 
 // get returns the definition of an incarnation, or errForeign if that is not stored any more.
@@ -89,14 +93,24 @@ func (d *definitions) read(jobID string, info jobInfo) *definition {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.drop(info.Incarnation)
 	for k := range d.known {
-		if len(d.known) < maxDefinitions {
+		if len(d.known) < maxDefinitions && d.bytes+len(info.Config) <= maxDefinitionBytes {
 			break
 		}
-		delete(d.known, k)
+		d.drop(k)
 	}
 	d.known[info.Incarnation] = def
+	d.bytes += len(info.Config)
 	return def
+}
+
+// drop forgets one; the caller holds mu.
+func (d *definitions) drop(incarnation string) {
+	if def := d.known[incarnation]; def != nil {
+		d.bytes -= len(def.info.Config)
+		delete(d.known, incarnation)
+	}
 }
 
 func (d *definitions) cached(incarnation string) *definition {
