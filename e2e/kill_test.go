@@ -138,7 +138,7 @@ func TestC005_JobsEnd_MasterKilled(t *testing.T) {
 	first := jobs[2:3]
 	c.watch(first, "FINISHED", 20*time.Second)
 	c.awaitMaster()
-	c.master().kill() // at once
+	c.master().kill()                   // at once
 	written := first[0].files(t, "out") // with sizes and times
 	c.watch(jobs, "FINISHED", 60*time.Second)
 	for _, j := range jobs {
