@@ -193,6 +193,7 @@ func (c *coordinator) clean(ctx context.Context, id, incarnation string) error {
 		}
 		log.Debug("cleanup: entry removed", "map", m)
 	}
+	c.s.defs.forget(incarnation)
 	return update(ctx, c.s.cfg.Store, id, func(s snapshot) (Txn, error) { return forgetTxn(s, incarnation) })
 }
 

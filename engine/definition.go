@@ -105,6 +105,13 @@ func (d *definitions) read(jobID string, info jobInfo) *definition {
 	return def
 }
 
+// forget drops the plan of a job that has ended. Who still asks for it has it made again.
+func (d *definitions) forget(incarnation string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(incarnation)
+}
+
 // drop forgets one; the caller holds mu.
 func (d *definitions) drop(incarnation string) {
 	if def := d.known[incarnation]; def != nil {

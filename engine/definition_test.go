@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"gridnode/engine/config"
 )
@@ -27,4 +28,19 @@ func TestDefinitionsAreBounded(t *testing.T) {
 			t.Errorf("%d jobs of %d bytes: %d are remembered, with %d bytes, counted %d", test.jobs, test.size, len(d.known), bytes, d.bytes)
 		}
 	}
+}
+
+// Nobody remembers the plan of a job that was cleaned up.
+func TestDefinitionsOfEndedJobsAreForgotten(t *testing.T) {
+	onRig(t, func(t *testing.T, r *rig, a *seat) {
+		<-a.observe()
+		if a.svc.defs.cached(r.state().Incarnation) == nil {
+			t.Error("the plan of a live job is not remembered")
+		}
+		time.Sleep(2 * DefaultConfig().StateCleanupDelay)
+		a.leave()
+		if n := len(a.svc.defs.known); n != 0 || a.svc.defs.bytes != 0 {
+			t.Errorf("%d plans are remembered, with %d bytes", n, a.svc.defs.bytes)
+		}
+	})
 }

@@ -171,6 +171,9 @@ func (w *worker) cleanup(ctx context.Context, req cleanupRequest) error {
 			}
 		}
 	}
+	if len(errs) == 0 {
+		w.defs.forget(req.Incarnation)
+	}
 	return errors.Join(errs...)
 }
 
