@@ -78,6 +78,7 @@ func (c *cluster) wantNoCheckpoints(ctx context.Context) {
 // C001, C003: whoever dies or leaves and whenever, each row is put out once, and no task begins from zero.
 // It is Z14 of zetaRows.
 func TestCheckpoint_DeathAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	four := func() enginetest.Options { return enginetest.Options{Members: 4} }
 	for _, mode := range []plugin.Mode{plugin.Streaming, plugin.Batch} {
 		for _, who := range []string{"master", "worker", "both", "deposed", "leaver"} {

@@ -32,6 +32,7 @@ var sweepSpec = enginetest.Spec{Pipelines: 2, Parallelism: 2, Rows: 10, Pause: 6
 // T13, K0 to K10: the master dies at any moment of a job. Tasks of the surviving workers go on and are not restarted.
 // It is Z13 of zetaRows.
 func TestMasterKilledAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	sweep(t, 5*time.Millisecond, 140*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
 		master := c.Master()
 		time.AfterFunc(at, func() { c.Kill(master) })
@@ -61,6 +62,7 @@ func TestMasterDeposedAtEveryMoment(t *testing.T) {
 }
 
 func TestWorkerKilledAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	for _, local := range []bool{false, true} {
 		sweep(t, 11*time.Millisecond, 143*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
 			worker := c.Workers()[0]
@@ -81,6 +83,7 @@ func TestWorkerKilledAtEveryMoment(t *testing.T) {
 
 // ZF of zetaRows: see there.
 func TestMasterAndWorkerKilledAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	four := func() enginetest.Options { return enginetest.Options{Members: 4} }
 	sweep(t, 7*time.Millisecond, 140*time.Millisecond, four, func(ctx context.Context, c *cluster, at time.Duration) {
 		master, worker := c.Master(), c.Workers()[0]
@@ -139,6 +142,7 @@ func TestLapsedLease(t *testing.T) {
 
 // I25: an acknowledged stop is kept, at whatever moment it comes and whoever dies.
 func TestCancelAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	for _, kill := range []bool{false, true} {
 		sweep(t, 11*time.Millisecond, 143*time.Millisecond, plain, func(ctx context.Context, c *cluster, at time.Duration) {
 			c.submit(ctx, "26", sweepSpec)

@@ -168,6 +168,7 @@ func runVariant(t *testing.T, binary, on, tests string) (out string, passed bool
 
 // Every variant is caught by each of the tests that it names, and none of these fails without it.
 func TestKnownBadVariantsAreCaught(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(knownBadVariable) != "" {
 		t.Skip("this is a binary with variants")
 	}

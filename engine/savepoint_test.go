@@ -97,6 +97,7 @@ func TestSavepoint_StopAndStart(t *testing.T) {
 
 // Whoever dies while a job is being stopped with a savepoint: it comes to SAVEPOINT_DONE, and no row is lost or doubled by the start after it.
 func TestSavepoint_DeathAtEveryMoment(t *testing.T) {
+	t.Parallel()
 	four := func() enginetest.Options { return enginetest.Options{Members: 4} }
 	for _, who := range []string{"master", "worker", "both"} {
 		t.Run(who, func(t *testing.T) {

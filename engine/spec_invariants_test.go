@@ -252,6 +252,7 @@ func TestSpecI21OneBadJobHoldsUpNoOther(t *testing.T) {
 // I1 to I26 as far as they can be seen from outside or in what is stored, on jobs of all kinds, under masters that are deposed and killed, members
 // that join, cancels, submits that are repeated, ids that are used again, and a store and calls that fail in every way. See [engine.Rules].
 func TestSpecRandomFaults(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(12)
 	if testing.Short() {
 		seeds = 6
@@ -368,6 +369,7 @@ func (c *cluster) cancelSomehow(ctx context.Context, id string) {
 
 // I10, I3: while jobs of all ends come and go, no list of any member ever shows one as running that had been shown as ended, and none changes its end.
 func TestSpecI10EndedJobsAreNeverListed(t *testing.T) {
+	t.Parallel()
 	onGrid(t, enginetest.Options{Members: 5, Tune: func(cfg *engine.Config) { cfg.StateCleanupDelay = 3 * time.Second }}, func(ctx context.Context, c *cluster) {
 		var mu sync.Mutex
 		ended := map[string]engine.JobStatus{}

@@ -54,6 +54,7 @@ func possible(order string) bool {
 // of the store. The result is never lost, never replaced, and never run again; both orders of FLINK-39704 (observed before the revocation, and
 // during the close) are among them.
 func TestSpecEveryOrderOfAnEnd(t *testing.T) {
+	t.Parallel()
 	for _, scenario := range []struct {
 		events string
 		orders int // as counted in the model of the rules

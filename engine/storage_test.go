@@ -171,6 +171,7 @@ func TestStorage_Fails(t *testing.T) {
 // C188: what is in the directory after each end of a job: nothing, the savepoint, or at most max-retained. C187: what is kept of a job that failed goes with
 // its history, also when nobody remembers the job any more.
 func TestStorage_AfterEachEnd(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		end         engine.JobStatus
 		least, most int

@@ -15,6 +15,7 @@ import (
 // Z4: four pipelines on two workers with eight slots each, and one worker dies: what still fits starts again at once, the rest waits for slots without using up
 // restarts, and runs when a worker comes. So it is when the master dies as well.
 func TestZetaManyPipelinesWaitForSlots(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{"worker", "master"} {
 		t.Run(who, func(t *testing.T) {
 			opts := fixed(8, engine.ScheduleWait)
