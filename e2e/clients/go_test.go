@@ -153,6 +153,7 @@ func TestGoClient_Maps(t *testing.T) {
 	if *suiteRun != "" || testing.Short() {
 		t.Skip("it takes a minute; with -suite the tests are chosen")
 	}
+	t.Parallel()
 	source := goClientSource(t)
 	started := make(chan struct{}, 64)
 	controller(t, started)

@@ -39,6 +39,7 @@ func connect(t *testing.T, ctx context.Context, members []*Process) *hazelcast.C
 
 // The locks of a client that is gone are free once it had the time to come back; those of one that lives are not.
 func TestGoClient_LocksEndWithTheClient(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	members, first := threeMembers(t, ctx)
@@ -72,6 +73,7 @@ func TestGoClient_LocksEndWithTheClient(t *testing.T) {
 
 // An unmodified Go client uses maps as its documentation shows, and loses nothing when a member dies under it.
 func TestGoClient_UsesMapsAndSurvivesAKill(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	members, client := threeMembers(t, ctx)
