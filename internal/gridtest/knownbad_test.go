@@ -34,7 +34,7 @@ type edit struct{ file, old, new string }
 
 const (
 	// knownBadLimit bounds the run of one variant, which takes seconds when the machine is quiet; buildLimit that of the compiler.
-	knownBadLimit = 4 * time.Minute
+	knownBadLimit = 8 * time.Minute
 	buildLimit    = 6 * time.Minute
 
 	// knownBadVariable names the variant that is on, in a binary that has them.
