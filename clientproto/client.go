@@ -74,13 +74,13 @@ func (c *conn) authenticate(ctx context.Context, q *call) error {
 	return nil
 }
 
-// flushed gives the writer a moment to send the last message.
+// flushed gives the writer up to a second to send the last message.
 func (c *conn) flushed(err error) error {
-	for range 50 {
+	for range 1000 {
 		c.mu.Lock()
-		n := len(c.out)
+		sent := len(c.out) == 0 && !c.writing
 		c.mu.Unlock()
-		if n == 0 {
+		if sent {
 			break
 		}
 		time.Sleep(time.Millisecond)

@@ -30,6 +30,8 @@ type conn struct {
 
 	mu        sync.Mutex // guards what follows
 	out       []byte     // messages that no write has taken yet
+	spare     []byte     // for the next ones
+	writing   bool       // somebody writes
 	corked    bool       // the leader will wake the writer
 	closed    bool       // nothing more is sent
 	views     registeredViews
@@ -104,28 +106,6 @@ func (c *conn) wakeWriter() {
 	select {
 	case c.wake <- struct{}{}:
 	default: // a token is there
-	}
-}
-
-// write sends what has come up since the last write in one go.
-func (c *conn) write(ctx context.Context) {
-	var spare []byte
-	for {
-		select {
-		case <-c.wake:
-		case <-ctx.Done():
-			return
-		}
-		c.mu.Lock()
-		b := c.out
-		c.out = spare[:0]
-		c.mu.Unlock()
-		if _, err := c.raw.Write(b); err != nil {
-			return
-		}
-		if spare = b; cap(spare) > 1<<20 {
-			spare = nil
-		}
 	}
 }
 

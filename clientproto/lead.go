@@ -123,6 +123,9 @@ type source struct {
 }
 
 func (s *source) Read(p []byte) (int, error) {
+	if s.raw != nil {
+		s.c.flush(s.raw)
+	}
 	s.c.cork(false)
 	if s.c.in.part && s.raw != nil {
 		acknowledge(s.raw)
