@@ -30,6 +30,7 @@ type SubmitRequest struct {
 	Config             []byte // JSON
 	StartWithSavepoint bool
 	SubmitKey          string // repeated by a retry of the same submit; empty: none
+	Chosen             bool   // the engine has chosen JobID; [Service.Submit] sets it
 }
 
 // SubmitResult is the answer to an accepted submit.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -188,11 +189,25 @@ func TestBadRequests(t *testing.T) {
 
 func TestChosenIDs(t *testing.T) {
 	onGrid(t, enginetest.Options{}, func(ctx context.Context, c *cluster) {
+		// Many choose at once, on all members.
+		const jobs = 200
+		var results [jobs]engine.SubmitResult
+		var wg sync.WaitGroup
+		for i := range jobs {
+			wg.Go(func() {
+				var err error
+				svc := c.Service(c.Workers()[i%len(c.Workers())])
+				results[i], err = svc.Submit(ctx, engine.SubmitRequest{Config: enginetest.Spec{Rows: 1}.JSON(), JobName: fmt.Sprint("named-", i)})
+				if err != nil {
+					t.Errorf("Submit: %v", err)
+				}
+			})
+		}
+		wg.Wait()
 		seen := map[string]bool{}
-		for i := range 20 {
-			res, err := c.Any().Submit(ctx, engine.SubmitRequest{Config: enginetest.Spec{Rows: 1}.JSON(), JobName: fmt.Sprint("named-", i)})
-			if err != nil || seen[res.JobID] || len(res.JobID) > 16 || res.JobName != fmt.Sprint("named-", i) {
-				t.Fatalf("Submit = %+v, %v", res, err)
+		for i, res := range results {
+			if seen[res.JobID] || len(res.JobID) > 16 || res.JobName != fmt.Sprint("named-", i) {
+				t.Fatalf("job %d: %+v, which another job may have been before", i, res)
 			}
 			seen[res.JobID] = true
 		}

@@ -27,6 +27,7 @@ func (s *Service) Submit(ctx context.Context, req SubmitRequest) (SubmitResult, 
 		return SubmitResult{}, err
 	}
 	choose := id == "" && req.SubmitKey == ""
+	req.Chosen = choose
 	switch {
 	case choose:
 		req.SubmitKey = uuid.NewString()
@@ -42,7 +43,7 @@ func (s *Service) Submit(ctx context.Context, req SubmitRequest) (SubmitResult, 
 		switch {
 		case errors.Is(err, ErrIndeterminate):
 			return res, fmt.Errorf("submit of job %s: %w", req.JobID, err)
-		case !choose || !errors.Is(err, ErrConflict) || tries == 3:
+		case !choose || !errors.Is(err, ErrConflict) || tries == maxChoices:
 			return res, err
 		}
 	}
@@ -125,6 +126,7 @@ const (
 	jobIDEpoch = 1735689600000 // 2025-01-01 in Unix milliseconds
 	randomBits = 12
 	jobIDMask  = 1<<53 - 1
+	maxChoices = 10 // ids that are tried for a job: in one millisecond two may choose the same
 )
 
 // newJobID returns an id below 2^53 that grows with time, down to the millisecond, and is random below that.
@@ -160,7 +162,7 @@ func submitLocal(ctx context.Context, c *coordinator, req SubmitRequest) (Submit
 	res := SubmitResult{JobID: req.JobID, JobName: info.Name, Status: JobCreated, Warnings: plan.Warnings}
 	tooLarge := c.tooLarge(st, plan.Tags)
 	err = update(ctx, s.cfg.Store, req.JobID, func(snap snapshot) (Txn, error) {
-		if name, status, ok := submittedBefore(snap, req.SubmitKey); ok {
+		if name, status, ok := submittedBefore(snap, req.SubmitKey, req.Chosen); ok {
 			res.JobName, res.Status = name, status
 			return Txn{}, errNothing
 		}

@@ -96,13 +96,13 @@ func submitGuard(snap snapshot, nowMs int64, retryAfter time.Duration) error {
 }
 
 // submittedBefore returns the status of the job that the same submit already made, if it did: a repeat of the submit key, or of the id of
-// a job that is live.
-func submittedBefore(snap snapshot, submitKey string) (name string, status JobStatus, ok bool) {
+// a job that is live, unless that id was chosen for the submit: then another job has it by chance.
+func submittedBefore(snap snapshot, submitKey string, chosen bool) (name string, status JobStatus, ok bool) {
 	same := func(key string) bool { return submitKey != "" && key == submitKey }
 	switch {
-	case snap.info != nil && snap.state == nil && snap.record == nil:
+	case snap.info != nil && snap.state == nil && snap.record == nil && (!chosen || same(snap.info.SubmitKey)):
 		return snap.info.Name, JobCreated, true
-	case snap.info != nil && snap.state != nil && (same(snap.info.SubmitKey) || !snap.state.Status.Final()):
+	case snap.info != nil && snap.state != nil && (same(snap.info.SubmitKey) || !chosen && !snap.state.Status.Final()):
 		return snap.info.Name, snap.state.Status, true
 	case snap.record != nil && same(snap.record.SubmitKey):
 		if snap.history != nil {

@@ -142,12 +142,15 @@ func TestSubmittedBefore(t *testing.T) {
 		"record":          present(nil, MapPendingJobCleanup),
 		"history":         present(nil, MapFinishedJobState),
 	} {
-		if _, _, ok := submittedBefore(snap, "k"); !ok {
+		if _, _, ok := submittedBefore(snap, "k", true); !ok {
 			t.Errorf("%s: the repeat is not known", name)
 		}
-		_, _, ok := submittedBefore(snap, "other")
+		if _, _, ok := submittedBefore(snap, "other", true); ok {
+			t.Errorf("%s: another submit, whose id is the same by chance, counts as a repeat", name)
+		}
+		_, _, ok := submittedBefore(snap, "other", false)
 		if alive := name == "live" || name == "without a state"; ok != alive {
-			t.Errorf("%s: another submit counts as a repeat: %v", name, ok)
+			t.Errorf("%s: another submit of the same id counts as a repeat: %v", name, ok)
 		}
 	}
 }
