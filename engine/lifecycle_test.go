@@ -189,7 +189,7 @@ func TestBadRequests(t *testing.T) {
 
 func TestChosenIDs(t *testing.T) {
 	onGrid(t, enginetest.Options{}, func(ctx context.Context, c *cluster) {
-		// Many choose at once, on all members.
+		// So many choose in one millisecond, on all members, that some choose the same id.
 		const jobs = 200
 		var results [jobs]engine.SubmitResult
 		var wg sync.WaitGroup
