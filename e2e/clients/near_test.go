@@ -51,14 +51,18 @@ func TestNearCache_HasNothingStaleAfterAKill(t *testing.T) {
 	for w := range int64(2) {
 		wg.Go(func() {
 			for n := int64(0); writing.Err() == nil; n++ {
-				if err := far.Set(ctx, (n*2+w)%keys, n); err != nil && writing.Err() == nil {
+				call, done := context.WithTimeout(ctx, unsent)
+				if err := far.Set(call, (n*2+w)%keys, n); err != nil && writing.Err() == nil {
 					t.Logf("a write: %v", err) // of unknown outcome
 				}
+				done()
 			}
 		})
 		wg.Go(func() {
 			for n := w; writing.Err() == nil; n++ {
-				_, _ = near.Get(ctx, n%keys)
+				call, done := context.WithTimeout(ctx, unsent)
+				_, _ = near.Get(call, n%keys)
+				done()
 			}
 		})
 	}
@@ -66,12 +70,17 @@ func TestNearCache_HasNothingStaleAfterAKill(t *testing.T) {
 	members[2].Kill()
 	stop() // later writes would hide what has been missed
 	wg.Wait()
-	deadline := time.Now().Add(3 * time.Second)
+	get := func(m *hazelcast.Map, k int64) (any, error) {
+		call, done := context.WithTimeout(ctx, unsent)
+		defer done()
+		return m.Get(call, k)
+	}
+	deadline := time.Now().Add(3*time.Second + unsent)
 	for {
 		wrong := ""
 		for k := range int64(keys) {
-			got, err1 := near.Get(ctx, k)
-			want, err2 := far.Get(ctx, k)
+			got, err1 := get(near, k)
+			want, err2 := get(far, k)
 			if err1 != nil || err2 != nil || got != want {
 				wrong += fmt.Sprintf("%d: %v, %v; %v, %v\n", k, got, err1, want, err2)
 			}
