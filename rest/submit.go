@@ -39,25 +39,16 @@ func submitShapeOf(res engine.SubmitResult) submitShape {
 }
 
 func (s *Server) submitJob(w http.ResponseWriter, r *http.Request) error {
-	q, err := submitQuery(r)
-	if err != nil {
-		return err
-	}
-	req, err := submitRequest(q.get)
-	if err != nil {
-		return err
-	}
-	if req.SubmitKey, err = submitKey(r); err != nil {
-		return err
-	}
-	if req.Config, err = jsonBody(w, r); err != nil {
-		return err
-	}
-	return s.submit(w, r, req)
+	return s.submitFrom(w, r, jsonBody)
 }
 
 // submitUpload takes the config from the file of a form.
 func (s *Server) submitUpload(w http.ResponseWriter, r *http.Request) error {
+	return s.submitFrom(w, r, uploaded)
+}
+
+// submitFrom submits the job of the query, with the config that the body gives.
+func (s *Server) submitFrom(w http.ResponseWriter, r *http.Request, config func(http.ResponseWriter, *http.Request) ([]byte, error)) error {
 	q, err := submitQuery(r)
 	if err != nil {
 		return err
@@ -69,7 +60,7 @@ func (s *Server) submitUpload(w http.ResponseWriter, r *http.Request) error {
 	if req.SubmitKey, err = submitKey(r); err != nil {
 		return err
 	}
-	if req.Config, err = uploaded(w, r); err != nil {
+	if req.Config, err = config(w, r); err != nil {
 		return err
 	}
 	return s.submit(w, r, req)
