@@ -12,37 +12,32 @@ import (
 
 // moreOp is what an operation seldom has.
 type moreOp struct {
-	Bulk    *bulk
-	Bare    bool
-	Sweep   sweep
-	Value   []byte
-	Session string // of Who
-	Thread  int64
-	Fence   uint64
-	Lock    *lockOp
-	Proc    *procOp
-	Ask     *ask
-	Inter   *interceptOp
+	Bulk  *bulk
+	Bare  bool
+	Sweep sweep
+	Value []byte
+	Fence uint64
+	Lock  *lockOp
+	Proc  *procOp
+	Ask   *ask
+	Inter *interceptOp
 }
 
 func (o *op) more() *moreOp {
-	if o.Bulk == nil && !o.Bare && o.Sweep == 0 && o.Value == nil && o.Who.Session == "" && o.Who.Thread == 0 && o.Fence == 0 &&
-		o.Lock == nil && o.Proc == nil && o.Ask == nil && o.Inter == nil {
+	if o.Bulk == nil && !o.Bare && o.Sweep == 0 && o.Value == nil && o.Fence == 0 && o.Lock == nil && o.Proc == nil && o.Ask == nil && o.Inter == nil {
 		return nil
 	}
 	return &moreOp{
-		Bulk: o.Bulk, Bare: o.Bare, Sweep: o.Sweep, Value: o.Value, Session: o.Who.Session, Thread: o.Who.Thread, Fence: o.Fence,
-		Lock: o.Lock, Proc: o.Proc, Ask: o.Ask, Inter: o.Inter,
+		Bulk: o.Bulk, Bare: o.Bare, Sweep: o.Sweep, Value: o.Value, Fence: o.Fence, Lock: o.Lock, Proc: o.Proc, Ask: o.Ask, Inter: o.Inter,
 	}
 }
 
 func (o *op) with(m *moreOp) {
 	o.Bulk, o.Bare, o.Sweep, o.Value, o.Fence = m.Bulk, m.Bare, m.Sweep, m.Value, m.Fence
 	o.Lock, o.Proc, o.Ask, o.Inter = m.Lock, m.Proc, m.Ask, m.Inter
-	o.Who.Session, o.Who.Thread = m.Session, m.Thread
 }
 
-const opFields = 9
+const opFields = 11
 
 // EncodeMsgpack implements [pack.Writes].
 func (o op) EncodeMsgpack(e *pack.Encoder) error {
@@ -67,6 +62,8 @@ func (o op) EncodeMsgpack(e *pack.Encoder) error {
 	}
 	out.Int(int64(o.Limit))
 	out.String(string(o.Who.Via))
+	out.String(o.Who.Session)
+	out.Int(o.Who.Thread)
 	if m := o.more(); m == nil {
 		out.Nil()
 	} else {
@@ -96,6 +93,10 @@ func (o *op) DecodeMsgpack(d *pack.Decoder) error {
 		case 7:
 			o.Who.Via = grid.MemberID(in.String())
 		case 8:
+			o.Who.Session = in.String()
+		case 9:
+			o.Who.Thread = in.Int()
+		case 10:
 			var m *moreOp
 			if in.Any(&m); m != nil {
 				o.with(m)
