@@ -28,10 +28,10 @@ func newLocal(partitions int) *local {
 	return l
 }
 
-func (l *local) run(p grid.PartitionID, op []byte) ([]byte, error) {
+func (l *local) run(p grid.PartitionID, op grid.Op) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d := l.stores[p].Execute(op, l.n+1, time.Now())
+	d := l.stores[p].Do(op, l.n+1, time.Now())
 	if d.Wait != "" {
 		return nil, grid.ErrBusy
 	}
@@ -44,17 +44,17 @@ func (l *local) run(p grid.PartitionID, op []byte) ([]byte, error) {
 	return d.Reply, d.Err
 }
 
-func (l *local) Read(_ context.Context, p grid.PartitionID, op []byte) ([]byte, error) {
+func (l *local) Read(_ context.Context, p grid.PartitionID, op grid.Op) ([]byte, error) {
 	return l.run(p, op)
 }
 
-func (l *local) Write(_ context.Context, p grid.PartitionID, op []byte, _ time.Duration) ([]byte, error) {
+func (l *local) Write(_ context.Context, p grid.PartitionID, op grid.Op, _ time.Duration) ([]byte, error) {
 	return l.run(p, op)
 }
 
 func (l *local) InvokeAll(_ context.Context, op []byte, each func(grid.PartitionID, []byte) error) error {
 	for p := range l.stores {
-		reply, err := l.run(grid.PartitionID(p), op)
+		reply, err := l.run(grid.PartitionID(p), grid.RawOp(op))
 		if err != nil {
 			return err
 		}

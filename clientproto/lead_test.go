@@ -17,8 +17,8 @@ type gated struct {
 	gate chan struct{}
 }
 
-func (g gated) Write(ctx context.Context, p grid.PartitionID, op []byte, wait time.Duration) ([]byte, error) {
-	if bytes.Contains(op, []byte("slow")) {
+func (g gated) Write(ctx context.Context, p grid.PartitionID, op grid.Op, wait time.Duration) ([]byte, error) {
+	if bytes.Contains(op.Encoded(), []byte("slow")) {
 		select {
 		case <-g.gate:
 		case <-ctx.Done():

@@ -192,7 +192,7 @@ func (m *Map) page(ctx context.Context, o op, page Page) (askReply, Cursor, erro
 			return all, Cursor{end: true}, nil
 		}
 		o.Key, o.Ask.Most = c.key, page.Limit-len(all.Entries)-len(all.Rows)
-		reply, err := m.g.inv.Read(ctx, c.partition, encode(o))
+		reply, err := m.g.inv.Read(ctx, c.partition, o.own())
 		if err != nil {
 			return askReply{}, Cursor{}, err
 		}
@@ -233,7 +233,7 @@ func (m *Map) everywhere(ctx context.Context, o op, take func(askReply) error) e
 		c := more[len(more)-1]
 		more = more[:len(more)-1]
 		o.Key = c.last
-		reply, err := m.g.inv.Read(ctx, c.p, encode(o))
+		reply, err := m.g.inv.Read(ctx, c.p, o.own())
 		if err != nil {
 			return err
 		}
@@ -302,7 +302,7 @@ func (m *Map) RemoveWhere(ctx context.Context, where query.Predicate) (int, erro
 
 func (m *Map) removeIn(ctx context.Context, p grid.PartitionID, o op, removed *int) error {
 	for {
-		reply, err := m.g.inv.Write(ctx, p, encode(o), 0)
+		reply, err := m.g.inv.Write(ctx, p, o.own(), 0)
 		if err != nil {
 			return err
 		}

@@ -96,10 +96,11 @@ func (x *execution) write(o op) (any, error) {
 		x.changes = append(x.changes, change{Map: k.Map, Key: k.Key, Kind: changeTTL, TTL: ttl, Idle: r.idle(), Whole: r.whole()})
 		return writeReply{Applied: true, Version: x.version, Found: old}, nil
 	}
-	if w.Value, err = x.incoming(k, r, w.Value); err != nil {
+	value, err := x.incoming(k, r, w.Value)
+	if err != nil {
 		return nil, err
 	}
-	x.put(k, w.Value, Life{w.TTL, w.Idle, w.Whole})
+	x.put(k, value, Life{w.TTL, w.Idle, w.Whole})
 	return writeReply{Applied: true, Version: x.version, Found: old}, nil
 }
 

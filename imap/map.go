@@ -12,9 +12,9 @@ import (
 // Invoker runs operations on partitions. The partition host is one.
 type Invoker interface {
 	// Read runs an operation that changes nothing on the partition's primary.
-	Read(ctx context.Context, p grid.PartitionID, op []byte) ([]byte, error)
+	Read(ctx context.Context, p grid.PartitionID, op grid.Op) ([]byte, error)
 	// Write runs an operation on the partition's primary, exactly once. One that has to wait for something does so up to wait.
-	Write(ctx context.Context, p grid.PartitionID, op []byte, wait time.Duration) ([]byte, error)
+	Write(ctx context.Context, p grid.PartitionID, op grid.Op, wait time.Duration) ([]byte, error)
 	// InvokeAll runs a read-only operation once on every partition, and calls each from one goroutine.
 	InvokeAll(ctx context.Context, op []byte, each func(p grid.PartitionID, reply []byte) error) error
 	// Partitions is their number; 0 as long as the member has not joined a cluster.
@@ -110,14 +110,14 @@ func (g *Grid) callWithin(ctx context.Context, k Key, o op, wait time.Duration) 
 	if !ok {
 		return nil, grid.ErrNotJoined
 	}
-	return g.inv.Write(ctx, p, encode(o), wait)
+	return g.inv.Write(ctx, p, o.own(), wait)
 }
 
 func (g *Grid) ask(ctx context.Context, p grid.PartitionID, o op, readOnly bool) ([]byte, error) {
 	if readOnly {
-		return g.inv.Read(ctx, p, encode(o))
+		return g.inv.Read(ctx, p, o.own())
 	}
-	return g.inv.Write(ctx, p, encode(o), patience(ctx))
+	return g.inv.Write(ctx, p, o.own(), patience(ctx))
 }
 
 // op returns an operation on this map.
@@ -303,7 +303,7 @@ func (m *Map) scan(ctx context.Context, page op, fn func(Entry) error) error {
 		c := more[len(more)-1]
 		more = more[:len(more)-1]
 		page.Key = c.last
-		reply, err := m.g.inv.Read(ctx, c.p, encode(page))
+		reply, err := m.g.inv.Read(ctx, c.p, page.own())
 		if err != nil {
 			return err
 		}

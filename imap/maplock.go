@@ -98,9 +98,9 @@ func (m *Map) lockOp(ctx context.Context, k Key, l lockOp, wait time.Duration) (
 	var b []byte
 	var err error
 	if l.Do == lockAsk {
-		b, err = m.g.inv.Read(ctx, p, encode(o))
+		b, err = m.g.inv.Read(ctx, p, o.own())
 	} else {
-		b, err = m.g.inv.Write(ctx, p, encode(o), wait)
+		b, err = m.g.inv.Write(ctx, p, o.own(), wait)
 	}
 	if err != nil {
 		return LockInfo{}, err

@@ -135,7 +135,7 @@ func (m *Map) underGuard(ctx context.Context, k Key, fn func(ctx context.Context
 	defer cancel()
 	o := m.op(opLock)
 	o.Key, o.Lock = k.Data, &lockOp{Do: lockGuard, Guard: m.g.guards.Add(1), Lease: guardLease}
-	_, err := m.g.inv.Write(ctx, p, encode(o), m.patience(ctx))
+	_, err := m.g.inv.Write(ctx, p, o.own(), m.patience(ctx))
 	if err != nil && grid.KindOf(err) != grid.Indeterminate {
 		return err
 	}
@@ -146,7 +146,7 @@ func (m *Map) underGuard(ctx context.Context, k Key, fn func(ctx context.Context
 	defer cancelEnd()
 	self := who{Session: string(m.g.self), Via: m.g.self, Thread: o.Lock.Guard}
 	over := op{Kind: opLock, Map: guardPrefix + m.name, Key: k.Data, Who: self, Lock: &lockOp{Do: lockRelease}}
-	_, _ = m.g.inv.Write(end, p, encode(over), 0) // if it fails, the lease ends it
+	_, _ = m.g.inv.Write(end, p, over.own(), 0) // if it fails, the lease ends it
 	return err
 }
 

@@ -131,7 +131,11 @@ func (r *run) apply(effect []byte) {
 
 func (r *run) do(o op) []byte {
 	o.Map = "m"
-	d := r.s.Execute(encode(o), r.version+1, r.now)
+	execute := func() Decision { return r.s.Execute(encode(o), r.version+1, r.now) }
+	if rapid.Bool().Draw(r.t, "here") { // not from another member
+		execute = func() Decision { return r.s.Do(o.own(), r.version+1, r.now) }
+	}
+	d := execute()
 	if d.Err != nil {
 		r.t.Fatalf("%+v: %v", o, d.Err)
 	}

@@ -1,6 +1,7 @@
 package imap
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -49,6 +50,30 @@ type op struct {
 	Proc  *procOp      // opProcess
 	Inter *interceptOp // opIntercept
 	Ask   *ask         // see op_query.go
+}
+
+// Encoded implements [grid.Op].
+func (o *op) Encoded() []byte { return encode(*o) }
+
+// own returns the operation as one to be kept: nothing of it is the caller's. The most common kinds stay what they are, so that a store at this
+// member need not read them.
+func (o op) own() grid.Op {
+	if o.Kind != opGet && o.Kind != opWrite {
+		return grid.RawOp(encode(o))
+	}
+	o.Key = bytes.Clone(o.Key)
+	if w := o.Write; w != nil { // made for this operation
+		w.Old, w.Value = bytes.Clone(w.Old), bytes.Clone(w.Value)
+	}
+	o.complete()
+	return &o
+}
+
+// complete names the session of who says none: that of the member.
+func (o *op) complete() {
+	if o.Who.Session == "" {
+		o.Who.Session = string(o.Who.Via)
+	}
 }
 
 // bulk names several entries of one map: by their keys, or what to put.

@@ -48,12 +48,24 @@ type Store struct {
 // NewStore returns an empty store without configs. seqOf maps a version to its sequence number in the partition.
 func NewStore(seqOf func(version uint64) uint64) *Store { return NewHome(HomeConfig{}).NewStore(seqOf) }
 
-// Execute decides an operation and changes no entry.
+// Do decides an operation and changes no entry.
+func (s *Store) Do(o grid.Op, version uint64, at time.Time) Decision {
+	if own, ok := o.(*op); ok {
+		return s.decide(*own, version, at)
+	}
+	return s.Execute(o.Encoded(), version, at)
+}
+
+// Execute is Do for an operation that came from another member.
 func (s *Store) Execute(raw []byte, version uint64, at time.Time) Decision {
 	o, err := decode[op](raw)
 	if err != nil {
 		return Decision{Err: err}
 	}
+	return s.decide(o, version, at)
+}
+
+func (s *Store) decide(o op, version uint64, at time.Time) Decision {
 	now := s.at(at)
 	s.serve(now)
 	x := &execution{s: s, version: version, now: now, wall: at, who: o.Who, fence: o.Fence}

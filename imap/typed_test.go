@@ -33,10 +33,10 @@ func newOne(cfg HomeConfig) *Grid {
 	return NewAt(o, "self")
 }
 
-func (o *one) Read(_ context.Context, p grid.PartitionID, op []byte) ([]byte, error) {
+func (o *one) Read(_ context.Context, p grid.PartitionID, op grid.Op) ([]byte, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	d := o.stores[p].Execute(op, o.version+1, time.Now())
+	d := o.stores[p].Do(op, o.version+1, time.Now())
 	if d.Err == nil && d.Effect != nil {
 		o.version++
 		if _, err := o.stores[p].Apply(d.Effect, o.version, time.Now()); err != nil {
@@ -49,13 +49,13 @@ func (o *one) Read(_ context.Context, p grid.PartitionID, op []byte) ([]byte, er
 	return d.Reply, d.Err
 }
 
-func (o *one) Write(ctx context.Context, p grid.PartitionID, op []byte, _ time.Duration) ([]byte, error) {
+func (o *one) Write(ctx context.Context, p grid.PartitionID, op grid.Op, _ time.Duration) ([]byte, error) {
 	return o.Read(ctx, p, op)
 }
 
 func (o *one) InvokeAll(ctx context.Context, op []byte, each func(grid.PartitionID, []byte) error) error {
 	for p := range o.stores {
-		b, err := o.Read(ctx, grid.PartitionID(p), op)
+		b, err := o.Read(ctx, grid.PartitionID(p), grid.RawOp(op))
 		if err == nil {
 			err = each(grid.PartitionID(p), b)
 		}

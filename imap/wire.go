@@ -72,7 +72,7 @@ func (o op) EncodeMsgpack(e *pack.Encoder) error {
 	return out.Err
 }
 
-// DecodeMsgpack implements [pack.Reads]. Without a session the operation is of that of the member.
+// DecodeMsgpack implements [pack.Reads].
 func (o *op) DecodeMsgpack(d *pack.Decoder) error {
 	err := pack.Fields(d, opFields, func(in *pack.In, i int) {
 		switch i {
@@ -103,9 +103,7 @@ func (o *op) DecodeMsgpack(d *pack.Decoder) error {
 			}
 		}
 	})
-	if o.Who.Session == "" {
-		o.Who.Session = string(o.Who.Via)
-	}
+	o.complete()
 	return err
 }
 

@@ -1,6 +1,7 @@
 package imap
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -55,5 +56,29 @@ func TestWire(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantReply, gotReply); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What a member keeps of an operation is not the caller's, and stays as it was, however often it is executed.
+func TestOwn(t *testing.T) {
+	b := interceptBench(t)
+	if _, err := b.intercept("0", "marks", "0", false); err != nil {
+		t.Fatal(err)
+	}
+	key, old, value := []byte(String("k")), []byte(String("old")), []byte(String("v"))
+	o := op{Kind: opWrite, Map: "m", Key: key, Who: who{Via: "a"}, Write: &write{Old: old, Value: value}}
+	want := encode(o)
+	kept := o.own()
+	for _, callers := range [][]byte{key, old, value} {
+		clear(callers)
+	}
+	first := b.s.Do(kept, 7, b.now)
+	second := b.s.Do(kept, 7, b.now)
+	asSent := b.s.Execute(want, 7, b.now)
+	if first.Err != nil || !bytes.Equal(first.Effect, second.Effect) || !bytes.Equal(first.Effect, asSent.Effect) {
+		t.Errorf("executed here, again, and as it travels:\n%q, %v\n%q\n%q", first.Effect, first.Err, second.Effect, asSent.Effect)
+	}
+	if got, err := decode[op](kept.Encoded()); err != nil || got.Who.Session != "a" || string(got.Write.Value) != string(String("v")) {
+		t.Errorf("encoded: %+v, %v", got, err)
 	}
 }

@@ -218,8 +218,8 @@ func (l *life) newStore(p grid.PartitionID) partition.Store {
 // store joins imap's store and the partition's idea of one.
 type store struct{ *imap.Store }
 
-func (s store) Execute(op []byte, v partition.Version, now time.Time) partition.Outcome {
-	return partition.Outcome(s.Store.Execute(op, uint64(v), now))
+func (s store) Execute(op grid.Op, v partition.Version, now time.Time) partition.Outcome {
+	return partition.Outcome(s.Store.Do(op, uint64(v), now))
 }
 
 func (s store) Apply(effect []byte, v partition.Version, now time.Time) ([]string, error) {

@@ -24,7 +24,7 @@ type guarded struct {
 	quorum func() (lapsed time.Duration, err error)
 }
 
-func (g guarded) Read(ctx context.Context, p grid.PartitionID, op []byte) ([]byte, error) {
+func (g guarded) Read(ctx context.Context, p grid.PartitionID, op grid.Op) ([]byte, error) {
 	if err := g.hopeless(ctx); err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (g guarded) Read(ctx context.Context, p grid.PartitionID, op []byte) ([]byt
 	return reply, explained(err, g.quorum)
 }
 
-func (g guarded) Write(ctx context.Context, p grid.PartitionID, op []byte, wait time.Duration) ([]byte, error) {
+func (g guarded) Write(ctx context.Context, p grid.PartitionID, op grid.Op, wait time.Duration) ([]byte, error) {
 	if err := g.hopeless(ctx); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func FuzzMessages(f *testing.F) {
 			r := newReplica(0, self, deaf{})
 			r.learn(row, now)
 			r.sealed("b", sealedMsg{Epoch: 1, Born: 1}, now)
-			r.execute(call{op: []byte("inc"), req: Request{Client: "a", Seq: 1, Low: 1}}, now, func([]byte, error) {})
+			r.execute(call{op: grid.RawOp("inc"), req: Request{Client: "a", Seq: 1, Low: 1}}, now, func([]byte, error) {})
 			for _, from := range []grid.MemberID{"b", "c", "x"} {
 				deliverAny(r, from, kind, body, now)
 				r.tick(now.Add(time.Minute))

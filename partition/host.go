@@ -267,7 +267,7 @@ func (h *Host) serveInvoke(_ grid.MemberID, body []byte, reply func([]byte, erro
 		reply(nil, err)
 		return
 	}
-	h.execute(m.Partition, call{op: m.Op, req: m.Request, wait: m.Wait}, reply)
+	h.execute(m.Partition, call{op: grid.RawOp(m.Op), req: m.Request, wait: m.Wait}, reply)
 }
 
 func (h *Host) execute(p grid.PartitionID, c call, done func([]byte, error)) {
@@ -338,7 +338,7 @@ func (h *Host) many(ctx context.Context, m invokeManyMsg) []manyReply {
 		if bytes > scanReply {
 			err = grid.ErrOverloaded
 		} else {
-			rep.Reply, err = h.wait(ctx, p, call{op: m.Op})
+			rep.Reply, err = h.wait(ctx, p, call{op: grid.RawOp(m.Op)})
 		}
 		if err != nil {
 			rep.Code, rep.Text = grid.SentinelOf(err).Code(), err.Error()

@@ -21,7 +21,7 @@ const (
 // Read runs an operation that changes nothing on the primary of a partition, wherever that is, and returns its answer. It tries again as
 // long as it gets none. When ctx ends, or this member has been cut off for a while, the error is retryable. Without a deadline in ctx, half a
 // minute is the bound.
-func (h *Host) Read(ctx context.Context, p grid.PartitionID, op []byte) ([]byte, error) {
+func (h *Host) Read(ctx context.Context, p grid.PartitionID, op grid.Op) ([]byte, error) {
 	return h.invoke(ctx, p, invocation{call: call{op: op}})
 }
 
@@ -29,7 +29,7 @@ func (h *Host) Read(ctx context.Context, p grid.PartitionID, op []byte) ([]byte,
 // something, such as a lock, waits up to wait; then the error is [grid.ErrBusy]: it did not run. When ctx ends, or this member has been cut off
 // for a while, the error tells what is known: retryable if the operation cannot have run, else indeterminate. Without a deadline in ctx, half a
 // minute is the bound.
-func (h *Host) Write(ctx context.Context, p grid.PartitionID, op []byte, wait time.Duration) ([]byte, error) {
+func (h *Host) Write(ctx context.Context, p grid.PartitionID, op grid.Op, wait time.Duration) ([]byte, error) {
 	seq := h.calls.begin()
 	defer h.calls.end(seq)
 	return h.invoke(ctx, p, invocation{call: call{op: op, req: Request{Client: h.cfg.Self, Seq: seq}}, until: time.Now().Add(wait)})
@@ -123,7 +123,7 @@ func (h *Host) invokeOnce(ctx context.Context, s *grid.State, p grid.PartitionID
 	case h.cfg.Self:
 		return h.wait(ctx, p, c)
 	default:
-		return h.request(ctx, primary, wire.Invoke, encode(invokeMsg{Partition: p, Op: c.op, Request: c.req, Wait: c.wait}))
+		return h.request(ctx, primary, wire.Invoke, encode(invokeMsg{Partition: p, Op: c.op.Encoded(), Request: c.req, Wait: c.wait}))
 	}
 }
 

@@ -15,7 +15,7 @@ const (
 
 // call is an operation that a caller asks for.
 type call struct {
-	op   []byte
+	op   grid.Op
 	req  Request
 	wait time.Duration // how long it may be parked
 }

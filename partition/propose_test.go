@@ -32,7 +32,7 @@ func TestPrimary_ProposesAgainWhatWasLost(t *testing.T) {
 					r.copied("c", copiedMsg{Epoch: 1, ID: c.id, Next: c.next + 1}, now)
 				}
 			} else {
-				r.execute(call{op: []byte("inc")}, now, func([]byte, error) {}) // b never acknowledges it
+				r.execute(call{op: grid.RawOp("inc")}, now, func([]byte, error) {}) // b never acknowledges it
 			}
 			for range 200 {
 				now = now.Add(tickEvery)

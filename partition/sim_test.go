@@ -20,13 +20,13 @@ var simSeed = flag.Uint64("sim.seed", 1, "first seed of TestSimulation")
 // counter is a Store of one number. Its operations cannot be repeated unnoticed.
 type counter struct{ n, version uint64 }
 
-func (c *counter) Execute(op []byte, v Version, _ time.Time) Outcome {
+func (c *counter) Execute(op grid.Op, v Version, _ time.Time) Outcome {
 	out := Outcome{Reply: binary.BigEndian.AppendUint64(nil, c.n), Sees: Version(c.version).Seq()}
 	next := binary.BigEndian.AppendUint64(nil, c.n+1)
-	switch {
-	case string(op) == "inc", string(op) == "inc if even" && c.n%2 == 0:
+	switch do := string(op.Encoded()); {
+	case do == "inc", do == "inc if even" && c.n%2 == 0:
 		out.Reply, out.Effect = next, next
-	case string(op) != "get":
+	case do != "get":
 		out.Reply = make([]byte, 8)
 	}
 	return out

@@ -44,7 +44,7 @@ func (s *sim) invoke(m *simMember) {
 		a := s.delayed[i]
 		s.delayed = append(s.delayed[:i], s.delayed[i+1:]...)
 		s.note("%s gets %s late: %+v", m.id, a.op, a.req)
-		m.r.execute(call{op: []byte(a.op), req: a.req}, s.now, func([]byte, error) {})
+		m.r.execute(call{op: grid.RawOp(a.op), req: a.req}, s.now, func([]byte, error) {})
 	default:
 		c := s.someCall()
 		if s.attempt(m, c); c.pending > 0 && s.rnd.IntN(20) == 0 {
@@ -92,7 +92,7 @@ func (s *sim) attempt(m *simMember, c *simCall) {
 	}
 	c.pending++
 	newest := c.sent
-	m.r.execute(call{op: []byte(c.op), req: req}, s.now, func(reply []byte, err error) {
+	m.r.execute(call{op: grid.RawOp(c.op), req: req}, s.now, func(reply []byte, err error) {
 		c.pending--
 		if err != nil {
 			c.unknown = c.unknown || grid.KindOf(err) == grid.Indeterminate
@@ -133,7 +133,7 @@ func (s *sim) answered(m *simMember, c *simCall, n uint64) {
 // read checks that a value which was shown is never undone.
 func (s *sim) read(m *simMember) {
 	low := s.high
-	m.r.execute(call{op: []byte("get")}, s.now, func(reply []byte, err error) {
+	m.r.execute(call{op: grid.RawOp("get")}, s.now, func(reply []byte, err error) {
 		if err != nil {
 			return
 		}
@@ -166,7 +166,7 @@ func TestPark(t *testing.T) {
 	r.learn(grid.Partition{Epoch: 1, Replicas: []grid.MemberID{"a"}, Reign: 1, Born: 1}, now)
 	var log []string
 	ask := func(op string, seq uint64, wait time.Duration, again bool) {
-		c := call{op: []byte(op), req: Request{Client: "a", Seq: seq, Low: 1, Again: again}, wait: wait}
+		c := call{op: grid.RawOp(op), req: Request{Client: "a", Seq: seq, Low: 1, Again: again}, wait: wait}
 		r.execute(c, now, func(reply []byte, err error) { log = append(log, fmt.Sprint(op, seq, string(reply), err)) })
 	}
 	want := func(lines ...string) {
@@ -211,11 +211,11 @@ type gate struct {
 	shut bool
 }
 
-func (g *gate) Execute(op []byte, _ Version, _ time.Time) Outcome {
-	if string(op) == "pass" && g.shut {
+func (g *gate) Execute(op grid.Op, _ Version, _ time.Time) Outcome {
+	if string(op.Encoded()) == "pass" && g.shut {
 		return Outcome{Wait: "gate"}
 	}
-	return Outcome{Reply: []byte("ok"), Effect: op}
+	return Outcome{Reply: []byte("ok"), Effect: op.Encoded()}
 }
 
 func (g *gate) Apply(effect []byte, _ Version, _ time.Time) ([]string, error) {

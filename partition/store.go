@@ -10,7 +10,7 @@ import (
 // now is a reading of the monotonic clock.
 type Store interface {
 	// Execute decides an operation and changes nothing. v is the version that its writes will have.
-	Execute(op []byte, v Version, now time.Time) Outcome
+	Execute(op grid.Op, v Version, now time.Time) Outcome
 	// Apply does an effect, on the primary and on backups alike, in the order of their versions. The effect may be kept, not changed. It
 	// returns what the effect has made come true of what operations wait for: see [Outcome.Wait].
 	Apply(effect []byte, v Version, now time.Time) (woken []string, err error)
