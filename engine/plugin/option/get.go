@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -78,7 +77,7 @@ func (r *Reader) Float(name string, def, low, high float64) float64 {
 	s, ok := scalar(r.values[name])
 	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	switch {
-	case !ok || err != nil || !numberForm.MatchString(strings.TrimSpace(s)):
+	case !ok || err != nil || !numberParts.MatchString(strings.TrimSpace(s)):
 		r.Fail(name, "must be a number, not %s", show(r.values[name]))
 		return def
 	case f < low || f > high:
@@ -188,23 +187,22 @@ func (r *Reader) Pairs(name string) []Pair {
 	return out
 }
 
-var numberForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
-
 // parseInt reads a whole number. 10.0 and 1e1 are 10.
 func parseInt(v any) (int64, error) {
 	s, ok := scalar(v)
 	s = strings.TrimSpace(s)
-	if _, isBool := v.(bool); !ok || isBool || !numberForm.MatchString(s) {
+	if _, isBool := v.(bool); !ok || isBool || !numberParts.MatchString(s) {
 		return 0, fmt.Errorf("must be a whole number, not %s", show(v))
 	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n, nil
 	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, fmt.Errorf("must be a whole number of 64 bits, not %s", show(v))
+	if digits, whole := Whole(s); whole {
+		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+			return n, nil
+		}
 	}
-	return int64(f), nil
+	return 0, fmt.Errorf("must be a whole number of 64 bits, not %s", show(v))
 }
 
 func bounds(low, high int64) string {

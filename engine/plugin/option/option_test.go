@@ -3,6 +3,7 @@ package option
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -49,6 +50,40 @@ func TestInt(t *testing.T) {
 		t.Run(tc.in, func(t *testing.T) {
 			r := reader(t, `{"n":`+tc.in+`}`)
 			got := r.Int("n", 7, 0, 100)
+			checkError(t, r.Done(), tc.err)
+			if tc.err == "" && got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// Whatever way a whole number is written, it is that number or refused, and never the one next to it that a double can hold.
+func TestInt_NothingIsRounded(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want int64
+		err  string
+	}{
+		{in: `9007199254740993.0`, want: 9007199254740993},
+		{in: `"9007199254740993.000"`, want: 9007199254740993},
+		{in: `9.007199254740993e15`, want: 9007199254740993},
+		{in: `9223372036854775807.0`, want: math.MaxInt64},
+		{in: `-922337203685477580.8e1`, want: math.MinInt64},
+		{in: `0.0000e-5`, want: 0},
+		{in: `-0.0`, want: 0},
+		{in: `120e-1`, want: 12},
+		{in: `0.0001e4`, want: 1},
+		{in: `1.00000000000000000001`, err: "must be a whole number of 64 bits, not 1.00000000000000000001"},
+		{in: `0.99999999999999999999`, err: "must be a whole number"},
+		{in: `125e-1`, err: "must be a whole number"},
+		{in: `1e-999999999999`, err: "must be a whole number"},
+		{in: `9223372036854775808.0`, err: "must be a whole number of 64 bits"},
+		{in: `1e999999999`, err: "must be a whole number of 64 bits"},
+	} {
+		t.Run(tc.in, func(t *testing.T) {
+			r := reader(t, `{"n":`+tc.in+`}`)
+			got := r.Int("n", 7, math.MinInt64, math.MaxInt64)
 			checkError(t, r.Done(), tc.err)
 			if tc.err == "" && got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)

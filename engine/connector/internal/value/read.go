@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
 	"gridnode/engine/plugin"
+	"gridnode/engine/plugin/option"
 )
 
 // Converter turns texts and JSON into the values of one field.
@@ -104,8 +104,8 @@ func (c *Converter) fromScalar(s string) (any, error) {
 		}
 		return s == "true", nil
 	case plugin.TinyInt, plugin.SmallInt, plugin.Int, plugin.BigInt:
-		if f, err := strconv.ParseFloat(s, 64); err == nil && strings.ContainsAny(s, ".eE") && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
-			s = strconv.FormatInt(int64(f), 10)
+		if digits, whole := option.Whole(s); whole {
+			s = digits
 		}
 		return c.FromText(s)
 	case plugin.Float, plugin.Double, plugin.Decimal:
