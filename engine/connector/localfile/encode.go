@@ -74,10 +74,12 @@ func (e *encoder) row(dst []byte, row plugin.Row) ([]byte, error) {
 			return nil, fmt.Errorf("the row has %d values; field %q is number %d", len(row), f.Name, e.from[i]+1)
 		}
 		v := row[e.from[i]]
-		if s, ok := v.(string); ok && e.format.formats.Any() {
-			if err := e.format.formats.Check(f.Type, s); err != nil {
+		if s, ok := v.(string); ok && e.format.formats.Has(f.Type) {
+			text, err := e.format.formats.Write(f.Type, s)
+			if err != nil {
 				return nil, fmt.Errorf("field %q: %w", f.Name, err)
 			}
+			v = text
 		}
 		if e.format.kind == jsonFormat {
 			dst = append(dst, "{,"[min(i, 1)])

@@ -23,6 +23,8 @@ import (
 // [plugin.ErrPreparedLost]. Without transactions (is_enable_transaction=false) the files grow in path itself, and a task that runs again
 // writes its rows again, into another file: at least once.
 //
+// Dates and times are written in the formats of the options, or as yyyy-MM-dd, HH:mm:ss and both.
+//
 // The names of the files hold the job, its incarnation, the task and its attempt, so no two tasks write the same file, and a file that is
 // there already is never changed.
 type Sink struct {

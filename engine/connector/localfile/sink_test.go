@@ -158,12 +158,25 @@ func TestSink_TextsThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestSink_DateFormatIsChecked(t *testing.T) {
-	schema := plugin.Schema{Fields: []plugin.Field{{Name: "d", Type: plugin.Date, Decl: "date"}}}
-	s := newPlace(t).sink(t, `,"date_format":"dd/MM/yyyy"`)
-	mustPrepare(t, s, connectortest.Context(0, 1), schema, plugin.Row{"15/07/2024"})
-	_, err := prepareRows(t, s, connectortest.Context(1, 2), schema, plugin.Row{"2024-07-15"})
-	connectortest.WantPermanent(t, err, `field "d"`, "dd/MM/yyyy")
+// A date of one form is written in another: the form is the file's, not the row's.
+func TestFormats_AreTheFilesOwn(t *testing.T) {
+	const fields = `"schema":{"fields":{"d":"date","t":"time","at":"timestamp"}}`
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.csv"), "15/07/2024,9:08,7/5/2024 13:14\n,,\n")
+	src := source(t, dir, `"file_format_type":"csv",`+fields+`,"date_format":"dd/MM/yyyy","time_format":"H:mm","datetime_format":"M/d/yyyy H:mm"`)
+	rows := connectortest.MustReadAll(t, src, connectortest.Context(0, 1))
+	for _, tc := range []struct{ options, want string }{
+		{`,"file_format_type":"json"`, `{"d":"2024-07-15","t":"09:08:00","at":"2024-07-05 13:14:00"}` + "\n" + `{"d":null,"t":null,"at":null}` + "\n"},
+		{`,"date_format":"dd/MM/yyyy","time_format":"H:mm","datetime_format":"M/d/yyyy H:mm"`, "15/07/2024,9:08,7/5/2024 13:14\n,,\n"},
+		{`,"date_format":"yyyyMMdd","datetime_format":"yyyy-MM-dd'T'HH:mm:ss.SSS"`, "20240715,09:08:00,2024-07-05T13:14:00.000\n,,\n"},
+	} {
+		p := newPlace(t)
+		s := p.sink(t, tc.options)
+		mustCommit(t, s, mustPrepare(t, s, connectortest.Context(0, 1), src.Schema(), rows...))
+		if got := p.all(t); got != tc.want {
+			t.Errorf("%s: got\n%swant\n%s", tc.options, got, tc.want)
+		}
+	}
 }
 
 func TestRoundTrips(t *testing.T) {

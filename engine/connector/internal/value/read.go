@@ -60,7 +60,7 @@ func (c *Converter) FromText(s string) (any, error) {
 		}
 		return b, nil
 	default:
-		return s, c.formats.Check(t, s)
+		return c.formats.Read(t, s)
 	}
 }
 

@@ -125,38 +125,88 @@ func TestFromJSON(t *testing.T) {
 	}
 }
 
+// formats reads the options of formats from key, pattern, key, pattern, ...
+func formats(t *testing.T, options ...string) Formats {
+	t.Helper()
+	values := map[string]any{}
+	for i := 0; i < len(options); i += 2 {
+		values[options[i]] = options[i+1]
+	}
+	r := option.New(plugin.Options{Where: "x", Values: values})
+	f := ReadFormats(r)
+	if err := r.Done(); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Rows hold the default forms, whatever the form in the file is, and what was read in a form is the same text again when it is written in it.
 func TestFormats(t *testing.T) {
 	for _, tc := range []struct {
-		key, pattern string
-		typ          plugin.Type
-		good, bad    string
+		key, pattern      string
+		typ               plugin.Type
+		text, inRows, bad string
+		written           string // if it is not the text again
 	}{
-		{"datetime_format", "yyyy-MM-dd HH:mm:ss.SSS", plugin.Timestamp, "2024-07-15 09:08:07.125", "2024-07-15 09:08:07"},
-		{"datetime_format", "yyyy/MM/dd HH:mm", plugin.Timestamp, "2001/02/14 15:12", "2001/2/14 15:12"},
-		{"datetime_format", "yyyy-MM-dd'T'HH:mm:ssXXX", plugin.Timestamp, "2024-07-15T09:08:07+02:00", "2024-07-15 09:08:07+02:00"},
-		{"date_format", "dd/MM/yyyy", plugin.Date, "15/07/2024", "30/02/2024"},
-		{"date_format", "MMM dd yyyy", plugin.Date, "Jun 12 1998", "June 12 1998"},
-		{"time_format", "HHmmss", plugin.Time, "090807", "9:8:7"},
+		{"datetime_format", "yyyy-MM-dd HH:mm:ss.SSS", plugin.Timestamp, "2024-07-15 09:08:07.120", "2024-07-15 09:08:07.120", "2024-07-15 09:08:07", ""},
+		{"datetime_format", "yyyy/MM/dd HH:mm", plugin.Timestamp, "2001/02/14 15:12", "2001-02-14 15:12:00", "2001/2/14 15:12", ""},
+		{"datetime_format", "yyyy-MM-dd'T'HH:mm:ss", plugin.Timestamp, "2024-07-15T09:08:07", "2024-07-15 09:08:07", "2024-07-15 09:08:07", ""},
+		{"datetime_format", "M/d/yyyy H:mm", plugin.Timestamp, "7/5/2024 9:08", "2024-07-05 09:08:00", "7/5/2024 9:8", ""},
+		{"datetime_format", "M/d/yyyy H:mm", plugin.Timestamp, "12/25/2024 13:08", "2024-12-25 13:08:00", "13/5/2024 9:08", ""},
+		{"datetime_format", "M/d/yyyy H:mm:ss", plugin.Timestamp, "7/5/2024 09:08:07", "2024-07-05 09:08:07", "7/5/2024 9:08:07.5", "7/5/2024 9:08:07"},
+		{"datetime_format", "hh:mm a, dd.MM.yy", plugin.Timestamp, "12:08 AM, 15.07.24", "2024-07-15 00:08:00", "13:08 PM, 15.07.24", ""},
+		{"datetime_format", "yyyyMMddHHmmss", plugin.Timestamp, "20240715090807", "2024-07-15 09:08:07", "2024071509080", ""},
+		{"datetime_format", "yyyy年MM月dd日 HH:mm", plugin.Timestamp, "2024年07月15日 09:08", "2024-07-15 09:08:00", "2024年7月15日 09:08", ""},
+		{"date_format", "dd/MM/yyyy", plugin.Date, "15/07/2024", "2024-07-15", "30/02/2024", ""},
+		{"date_format", "MMM dd yyyy", plugin.Date, "Jun 12 1998", "1998-06-12", "June 12 1998", ""},
+		{"date_format", "yyyy-DDD", plugin.Date, "2024-060", "2024-02-29", "2024-367", ""},
+		{"time_format", "HHmmss", plugin.Time, "090807", "09:08:07", "9:8:7", ""},
+		{"time_format", "HH:mm:ss.SSSSSS", plugin.Time, "09:08:07.000120", "09:08:07.000120", "09:08:07.12", ""},
+		// What these say is less or more than a value of the type: it stays as it is.
+		{"datetime_format", "yyyy-MM-dd'T'HH:mm:ssXXX", plugin.Timestamp, "2024-07-15T09:08:07+02:00", "2024-07-15T09:08:07+02:00", "2024-07-15 09:08:07+02:00", ""},
+		{"datetime_format", "yyyy-MM-dd", plugin.Timestamp, "2024-07-15", "2024-07-15", "2024-07-15 09:08:07", ""},
+		{"date_format", "MM-dd", plugin.Date, "07-15", "07-15", "7-15", ""},
+		{"date_format", "yyyy-MM-dd HH:mm", plugin.Date, "2024-07-15 09:08", "2024-07-15 09:08", "2024-07-15", ""},
+		{"time_format", "hh:mm", plugin.Time, "09:08", "09:08", "13:08", ""},
 	} {
 		t.Run(tc.pattern, func(t *testing.T) {
-			r := option.New(plugin.Options{Where: "x", Values: map[string]any{tc.key: tc.pattern}})
-			f := ReadFormats(r)
-			if err := r.Done(); err != nil {
-				t.Fatal(err)
+			f := formats(t, tc.key, tc.pattern)
+			got, err := f.Read(tc.typ, tc.text)
+			compare(t, got, err, tc.inRows, "")
+			want := tc.text
+			if tc.written != "" {
+				want = tc.written
 			}
-			if err := f.Check(tc.typ, tc.good); err != nil {
-				t.Error(err)
-			}
-			if err := f.Check(tc.typ, tc.bad); err == nil || !strings.Contains(err.Error(), tc.pattern) {
+			got, err = f.Write(tc.typ, tc.inRows)
+			compare(t, got, err, want, "")
+			if _, err := f.Read(tc.typ, tc.bad); err == nil || !strings.Contains(err.Error(), tc.pattern) {
 				t.Errorf("%s: got %v, want an error that names the pattern", tc.bad, err)
 			}
 		})
 	}
 }
 
+// Other types and other formats' types are not touched, and what no row should hold is not written.
+func TestFormats_Write(t *testing.T) {
+	f := formats(t, "date_format", "dd/MM/yyyy", "datetime_format", "yyyyMMddHHmmss")
+	for _, tc := range []struct {
+		typ           plugin.Type
+		in, want, err string
+	}{
+		{plugin.Date, "2024-07-15", "15/07/2024", ""},
+		{plugin.Date, "15/07/2024", "", "dd/MM/yyyy"},
+		{plugin.Timestamp, "2024-07-15T09:08:07.5", "20240715090807", ""},
+		{plugin.Time, "09:08:07", "09:08:07", ""},
+		{plugin.String, "2024-07-15", "2024-07-15", ""},
+	} {
+		got, err := f.Write(tc.typ, tc.in)
+		compare(t, got, err, tc.want, tc.err)
+	}
+}
+
 func TestFormats_Refused(t *testing.T) {
 	for _, pattern := range []string{"yyyy-QQ", "'open", "yyyySSS", "2006", "'Jan'"} {
-		if _, _, err := goLayout(pattern); err == nil {
+		if _, err := newLayout(pattern); err == nil {
 			t.Errorf("%s is accepted", pattern)
 		}
 	}
