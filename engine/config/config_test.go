@@ -140,6 +140,19 @@ func TestParse_EnvDefaults(t *testing.T) {
 	}
 }
 
+// What is shown of a config is what it says.
+func TestParse_EnvIsShownAsWritten(t *testing.T) {
+	j := parse(t, job(`"job.name":"a<b>&c","tag_filter":{"<k>":"a&b"},"custom_parameters":{"x":["<",{"y":"&"}]}`, fakeSource, "", console))
+	want := map[string]string{"job.name": "a<b>&c", "tag_filter": `{"<k>":"a&b"}`, "custom_parameters": `{"x":["<",{"y":"&"}]}`}
+	if d := cmp.Diff(want, j.Env); d != "" {
+		t.Error(d)
+	}
+	_, err := config.Parse([]byte(job(`"parallelism":"<2>"`, fakeSource, "", console)), catalog.New())
+	if err == nil || !strings.Contains(err.Error(), `must be a whole number, not "<2>"`) {
+		t.Error(err)
+	}
+}
+
 func TestParse_TextWithVariablesStays(t *testing.T) {
 	j := parse(t, job(`"job.name":"${n:x}"`, fakeSource, "", console))
 	if j.Name != "${n:x}" {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -106,7 +105,7 @@ func text(v any) string {
 	if s, ok := v.(string); ok {
 		return s
 	}
-	b, err := json.Marshal(v)
+	b, err := plugin.EncodeJSON(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}

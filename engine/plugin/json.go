@@ -38,17 +38,28 @@ func (o Object) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		key, err := json.Marshal(m.Key)
+		key, err := EncodeJSON(m.Key)
 		if err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(m.Value)
+		value, err := EncodeJSON(m.Value)
 		if err != nil {
 			return nil, err
 		}
 		b = append(append(append(b, key...), ':'), value...)
 	}
 	return append(b, '}'), nil
+}
+
+// EncodeJSON writes what [DecodeJSON] reads, with <, > and & as they are: people compare it with their config.
+func EncodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // DecodeJSON reads one JSON text as configs hold it: objects become [Object], lists []any, numbers [json.Number], and the rest nil, bool

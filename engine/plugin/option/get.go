@@ -227,7 +227,7 @@ func scalar(v any) (string, bool) {
 
 // show writes a value for an error message, cut to a readable length.
 func show(v any) string {
-	b, err := json.Marshal(v)
+	b, err := plugin.EncodeJSON(v)
 	if err != nil {
 		return fmt.Sprintf("%v", v)
 	}
@@ -242,7 +242,7 @@ func (r *Reader) JSON(name string) string {
 	if !r.Has(name) {
 		return ""
 	}
-	b, err := json.Marshal(r.values[name])
+	b, err := plugin.EncodeJSON(r.values[name])
 	if err != nil {
 		r.Fail(name, "is no JSON: %s", err)
 	}

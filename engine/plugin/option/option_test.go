@@ -151,9 +151,12 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestShow_IsCut(t *testing.T) {
+func TestShow(t *testing.T) {
 	if got := show(strings.Repeat("ä", 500)); len([]rune(got)) != 83 {
 		t.Errorf("%d characters", len([]rune(got)))
+	}
+	if got := show(plugin.Object{{Key: "a&b", Value: []any{"<ü>"}}}); got != `{"a&b":["<ü>"]}` {
+		t.Error(got)
 	}
 	if got := show(json.Number("1")); got != "1" {
 		t.Error(got)
