@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,13 +94,40 @@ func place(text []byte, err error) (line, column int) {
 	return 1 + bytes.Count(text, []byte("\n")), 1 + utf8.RuneCount(text[start:])
 }
 
-// objectOf decodes one JSON object, numbers exactly. what names it in errors.
+// objectOf decodes one JSON object, numbers exactly. what names it in errors. A key that stands twice is an error, as in a query: nobody can
+// say which of the two is meant.
 func objectOf(data []byte, what string) (map[string]json.RawMessage, error) {
-	var obj map[string]json.RawMessage
-	if err := json.Unmarshal(data, &obj); err != nil || obj == nil {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 		return nil, badRequest("%s must be a JSON object.", what)
 	}
+	obj := map[string]json.RawMessage{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, badRequest("%s cannot be read: %v", what, err)
+		}
+		key, _ := token.(string) // within an object every other token is a key
+		if _, twice := obj[key]; twice {
+			return nil, badRequest("%s has the key %q twice.", what, shorten(key))
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, badRequest("%s cannot be read: %v", what, err)
+		}
+		obj[key] = value
+	}
 	return obj, nil
+}
+
+// onlyKeys refuses a key that is none of these: what it asks for would not be done.
+func onlyKeys(obj map[string]json.RawMessage, what string, known ...string) error {
+	for _, key := range slices.Sorted(maps.Keys(obj)) {
+		if !slices.Contains(known, key) {
+			return badRequest("%s has the key %q, which is unknown; there are: %s", what, shorten(key), strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // arrayOf decodes a JSON array of at most limit objects.

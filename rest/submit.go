@@ -67,8 +67,8 @@ func (s *Server) submitFrom(w http.ResponseWriter, r *http.Request, config func(
 }
 
 func (s *Server) submit(w http.ResponseWriter, r *http.Request, req engine.SubmitRequest) error {
-	if _, err := objectOf(req.Config, "The job config"); err != nil {
-		return err
+	if req.Config[0] != '{' { // it is JSON, without blanks around it
+		return badRequest("The job config must be a JSON object.")
 	}
 	res, err := s.cfg.Jobs.Submit(r.Context(), req)
 	if err != nil {
@@ -238,6 +238,16 @@ func batched(config map[string]json.RawMessage) (engine.SubmitRequest, error) {
 		}
 	}
 	delete(config, "params")
+	if err := onlyKeys(params, "params", "jobId", "jobName", "isStartWithSavePoint", "format"); err != nil {
+		return engine.SubmitRequest{}, err
+	}
+	format, _, err := scalar(params["format"], "params.format")
+	if err == nil {
+		err = jsonFormat(format)
+	}
+	if err != nil {
+		return engine.SubmitRequest{}, err
+	}
 	req, err := submitRequest(func(name string) (string, error) {
 		text, _, err := scalar(params[name], "params."+name)
 		return text, err
@@ -251,6 +261,9 @@ func batched(config map[string]json.RawMessage) (engine.SubmitRequest, error) {
 
 // stopRequest reads one request to stop a job.
 func stopRequest(obj map[string]json.RawMessage) (req engine.StopRequest, err error) {
+	if err := onlyKeys(obj, "The request", "jobId", "isStopWithSavePoint", "force"); err != nil {
+		return req, err
+	}
 	text, present, err := scalar(obj["jobId"], "jobId")
 	if err != nil {
 		return req, err
