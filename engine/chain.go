@@ -106,15 +106,16 @@ func sinkContext(tc plugin.TaskContext, p config.Pipeline, source, sink int) plu
 	return tc
 }
 
-// push hands rows to what follows a stage.
-func (c *chain) push(ctx context.Context, from *stage, rows []plugin.Row) error {
+// push hands rows of a table to what follows a stage.
+func (c *chain) push(ctx context.Context, from *stage, table string, rows []plugin.Row) error {
 	for _, s := range from.next {
+		table := tableAt(s.vertex, table)
 		if s.vertex.Mapper != nil {
 			out, err := mapRows(s.vertex, rows)
 			if err != nil {
 				return err
 			}
-			if err := c.push(ctx, s, out); err != nil {
+			if err := c.push(ctx, s, table, out); err != nil {
 				return err
 			}
 			continue
@@ -125,7 +126,7 @@ func (c *chain) push(ctx context.Context, from *stage, rows []plugin.Row) error 
 		if err := s.writer.Write(ctx, rows); err != nil {
 			return fmt.Errorf("%s: %w", s.vertex.Name, err)
 		}
-		c.meter.wrote(tableOf(s.vertex), rows)
+		c.meter.wrote(table, rows)
 	}
 	return nil
 }
@@ -170,6 +171,15 @@ func (c *chain) close() error {
 		errs = append(errs, s.writer.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// tableAt is the table of rows that came to a vertex as those of another: the same, unless the vertex makes a table of its own of them. What has
+// several inputs has the tables of all of them.
+func tableAt(v config.Vertex, from string) string {
+	if slices.Contains(v.Tables, from) {
+		return from
+	}
+	return tableOf(v)
 }
 
 func tableOf(v config.Vertex) string {

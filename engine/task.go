@@ -132,7 +132,7 @@ func (w *worker) pump(ctx context.Context, c *chain, e *execution) error {
 			return err
 		}
 		c.meter.read(table, int64(len(rows)), bytes)
-		if err := w.turn(ctx, func() error { return c.push(ctx, c.head, rows) }); err != nil {
+		if err := w.turn(ctx, func() error { return c.push(ctx, c.head, table, rows) }); err != nil {
 			return err
 		}
 	}
