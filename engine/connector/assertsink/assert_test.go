@@ -3,6 +3,7 @@ package assertsink
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 
 	"gridnode/engine/connector/internal/connectortest"
@@ -116,6 +117,45 @@ func TestFieldRules(t *testing.T) {
 	s := build(t, `{"field_rules":[{"field_name":"s","field_type":"string","field_value":[{"rule_type":"NULL"}]}]}`)
 	_, err := run(t, s, plugin.Row{nil, nil, nil, nil}, good)
 	connectortest.WantPermanent(t, err, "row 2", "NULL", `"äbc"`)
+}
+
+// A rule means the value that its field has when it is written so, and an error repeats what the config says.
+func TestFieldRules_OfTheFieldsType(t *testing.T) {
+	for _, tc := range []struct {
+		decl  string
+		typ   plugin.Type
+		value any
+		rule  string
+		err   string
+	}{
+		{"double", plugin.Double, 0.1, `"rule_type":"MAX","rule_value":0.1`, ""},
+		{"double", plugin.Double, 0.1, `"rule_type":"MIN","rule_value":"0.1"`, ""},
+		{"double", plugin.Double, math.Nextafter(0.1, 1), `"rule_type":"MAX","rule_value":0.1`, "MAX 0.1 is violated"},
+		{"float", plugin.Float, float64(float32(0.1)), `"rule_type":"MAX","rule_value":0.1`, ""},
+		{"float", plugin.Float, float64(float32(0.7)), `"rule_type":"MIN","rule_value":0.7`, ""},
+		{"float", plugin.Float, float64(float32(0.7)), `"rule_type":"MIN","rule_value":1e300`, "MIN 1e300 is violated"},
+		{"bigint", plugin.BigInt, int64(math.MaxInt64 - 1), `"rule_type":"MIN","rule_value":9223372036854775807`, "MIN 9223372036854775807 is violated"},
+		{"decimal(38,18)", plugin.Decimal, "0.100000000000000000", `"rule_type":"MAX","rule_value":0.1`, ""},
+		{"decimal(38,18)", plugin.Decimal, "0.100000000000000001", `"rule_type":"MAX","rule_value":0.1`, "MAX 0.1 is violated"},
+		{"timestamp", plugin.Timestamp, "2024-01-01 00:00:00.500", `"equals_to":"2024-01-01T00:00:00.5"`, ""},
+		{"timestamp", plugin.Timestamp, "2024-01-01T00:00:00.0", `"equals_to":"2024-01-01 00:00:00"`, ""},
+		{"time", plugin.Time, "00:00:10", `"equals_to":"00:00:10.000"`, ""},
+		{"time", plugin.Time, "00:00:10", `"equals_to":"00:00:01"`, "equals_to"},
+		{"string", plugin.String, "1T", `"equals_to":"1 "`, "equals_to"},
+	} {
+		t.Run(tc.decl+" "+tc.rule, func(t *testing.T) {
+			s := build(t, `{"field_rules":[{"field_name":"x","field_value":[{`+tc.rule+`}]}]}`)
+			w, err := s.Open(t.Context(), connectortest.Context(0, 1), plugin.Schema{Fields: []plugin.Field{{Name: "x", Type: tc.typ, Decl: tc.decl}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err = w.Write(t.Context(), []plugin.Row{{tc.value}}); tc.err != "" {
+				connectortest.WantPermanent(t, err, tc.err)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestWriter_EndsWithContext(t *testing.T) {

@@ -25,6 +25,7 @@ type fieldRule struct {
 type valueRule struct {
 	kind   string   // "": none
 	limit  *big.Rat // of MIN and MAX
+	text   string   // the limit, as the config has it
 	length int64    // of MIN_LENGTH and MAX_LENGTH
 	equals *string  // JSON
 }
@@ -57,7 +58,8 @@ func readValueRule(r *option.Reader) valueRule {
 	case "MIN", "MAX":
 		r.Need("rule_value")
 		r.Float("rule_value", 0, -math.MaxFloat64, math.MaxFloat64)
-		v.limit = rational(r.Text("rule_value", "0"))
+		v.text = strings.TrimSpace(r.Text("rule_value", "0"))
+		v.limit = rational(v.text)
 	case "MIN_LENGTH", "MAX_LENGTH":
 		r.Need("rule_value")
 		v.length = r.Int("rule_value", 0, 0, math.MaxInt32)
@@ -91,7 +93,7 @@ var (
 )
 
 func (f fieldRule) bind(in plugin.Schema) (boundRule, *bindError) {
-	b := boundRule{index: in.Index(f.name), values: f.values}
+	b := boundRule{index: in.Index(f.name), values: slices.Clone(f.values)}
 	if b.index < 0 {
 		return b, &bindError{"field_name", fmt.Sprintf("names the field %q; there are: %s", f.name, value.FieldNames(in))}
 	}
@@ -111,6 +113,7 @@ func (f fieldRule) bind(in plugin.Schema) (boundRule, *bindError) {
 		if wanted != nil && !slices.Contains(wanted, b.field.Type) {
 			return b, &bindError{fmt.Sprintf("field_value[%d].rule_type", i), fmt.Sprintf("is %s, which does not apply to field %q of type %s", v.kind, f.name, b.field.Decl)}
 		}
+		b.values[i].limit = v.limitOf(b.field.Type)
 		var equals any
 		if v.equals != nil {
 			var err error
@@ -145,12 +148,24 @@ func (b boundRule) show(v any) string {
 	return s
 }
 
+// limitOf is the limit as a field of a type can hold it: the double next to 0.1 is more than 0.1, and still the 0.1 that the limit means.
+func (r valueRule) limitOf(t plugin.Type) *big.Rat {
+	bits := map[plugin.Type]int{plugin.Float: 32, plugin.Double: 64}[t]
+	if r.limit == nil || bits == 0 {
+		return r.limit
+	}
+	f, err := strconv.ParseFloat(r.text, bits)
+	if err != nil { // beyond what the field can hold
+		return r.limit
+	}
+	return new(big.Rat).SetFloat64(f)
+}
+
 // String names the rule for an error message.
 func (r valueRule) String() string {
 	switch r.kind {
 	case "MIN", "MAX":
-		f, _ := r.limit.Float64()
-		return fmt.Sprintf("%s %g", r.kind, f)
+		return r.kind + " " + r.text
 	case "MIN_LENGTH", "MAX_LENGTH":
 		return fmt.Sprintf("%s %d", r.kind, r.length)
 	}
@@ -216,7 +231,7 @@ func rational(s string) *big.Rat {
 	return new(big.Rat)
 }
 
-// equal compares two values of one type; decimals by their number, so that 1.50 is 1.5.
+// equal compares two values of one type; decimals by their number, so that 1.50 is 1.5, and times by what they say.
 func equal(t plugin.Type, a, b any) bool {
 	switch x := a.(type) {
 	case []byte:
@@ -224,7 +239,24 @@ func equal(t plugin.Type, a, b any) bool {
 		return ok && slices.Equal(x, y)
 	case string:
 		y, ok := b.(string)
-		return ok && (x == y || t == plugin.Decimal && number(x).Cmp(number(y)) == 0)
+		switch {
+		case !ok || x == y:
+			return ok
+		case t == plugin.Decimal:
+			return number(x).Cmp(number(y)) == 0
+		case t == plugin.Time || t == plugin.Timestamp:
+			return plainTime(x) == plainTime(y)
+		}
+		return false
 	}
 	return a == b
+}
+
+// plainTime writes a time or a timestamp in the one of its default forms that has a blank and no zeros at the end of a fraction.
+func plainTime(s string) string {
+	s = strings.Replace(s, "T", " ", 1)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
 }
