@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,20 @@ func TestSequence_Overflow(t *testing.T) {
 	}
 	_, err := s.Open(t.Context(), connectortest.Context(1, 2))
 	connectortest.WantPermanent(t, err, "row.num", `"id"`, "tinyint")
+}
+
+// Whatever the bounds, no number is beyond them, and between equal ones there is no other.
+func TestFloatRanges_HoldTheirBounds(t *testing.T) {
+	for _, tc := range []struct{ low, high string }{{"123.456", "123.456"}, {"-123.456", "-123.456"}, {"0", "1e-300"}, {"123.456", "123.45600000000002"}} {
+		low, _ := strconv.ParseFloat(tc.low, 64)
+		high, _ := strconv.ParseFloat(tc.high, 64)
+		s := build(t, `{"row.num":2000,"double.min":`+tc.low+`,"double.max":`+tc.high+`,"schema":{"fields":{"d":"double"}}}`)
+		for _, row := range connectortest.MustReadAll(t, s, connectortest.Context(0, 1)) {
+			if d := row[0].(float64); d < low || d > high {
+				t.Fatalf("%v is not from %s to %s", d, tc.low, tc.high)
+			}
+		}
+	}
 }
 
 // C201: every value of a template comes, and a range of one value has that alone.

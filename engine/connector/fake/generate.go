@@ -127,7 +127,7 @@ func readFloat(r *option.Reader, t plugin.Type, most float64) generator {
 	}
 	return func(r *rand.Rand) any {
 		x := r.Float64()
-		f := a*(1-x) + b*x
+		f := min(max(a*(1-x)+b*x, a), b) // rounding may lead beyond
 		if t == plugin.Float {
 			f = float64(float32(f))
 		}
