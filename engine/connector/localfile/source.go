@@ -66,11 +66,13 @@ func (s *Source) readFilter(r *option.Reader) {
 	if pattern == "" {
 		return
 	}
-	re, err := regexp.Compile("^(?:" + pattern + ")$")
+	_, err := regexp.Compile(pattern) // by itself first: brackets around it could complete it
+	if err == nil {
+		s.filter, err = regexp.Compile("^(?:" + pattern + ")$")
+	}
 	if err != nil {
 		r.Fail("file_filter_pattern", "is %q: %s", pattern, err)
 	}
-	s.filter = re
 }
 
 func (s *Source) readSchema(r *option.Reader) {
