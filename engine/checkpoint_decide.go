@@ -54,7 +54,7 @@ func (d *decider) completeCheckpoint(p *pipelineState, o observation) {
 		}
 		pt.Source, pt.Subtask, pt.Worker = t.Source, t.Subtask, t.Worker
 		answered = append(answered, pt)
-		visible[i] = written(pt.Tallies)
+		visible[i] = pt.Tallies
 		bytes += pt.bytes()
 		prepared = prepared || len(pt.Prepared) > 0
 	}

@@ -297,7 +297,7 @@ func (p *pipelineState) inherit(c *checkpointData) {
 		}
 		if heir != nil {
 			m := newMeter()
-			m.restore([][]tally{heir.Visible, written(pt.Tallies)})
+			m.restore([][]tally{heir.Visible, pt.Tallies})
 			heir.Visible = m.tallies()
 		}
 	}

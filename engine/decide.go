@@ -146,7 +146,7 @@ func (d *decider) observe(o observation) {
 		d.ended(p, t, o)
 	case obsCommitted:
 		if t.Status == TaskFinished && p.Committing {
-			t.Committed, t.Visible = true, written(t.Tallies)
+			t.Committed, t.Visible = true, t.Tallies
 		}
 	case obsPreparedLost:
 		d.preparedLost(p, t)

@@ -46,6 +46,9 @@ func TestFiguresOfWhatIsCommitted(t *testing.T) {
 				if m.CommittedRows > m.SinkRows {
 					t.Errorf("job %s: %d rows are committed, and %d written", id, m.CommittedRows, m.SinkRows)
 				}
+				if m.SinkRows > m.SourceRows || m.SinkBytes > m.SourceBytes {
+					t.Errorf("job %s: %d rows are written, and %d read", id, m.SinkRows, m.SourceRows)
+				}
 				return n == again && n > 0 && m.CommittedRows == int64(n) && m.CommittedBytes == 16*m.CommittedRows
 			}
 		}

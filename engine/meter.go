@@ -94,18 +94,7 @@ func sizeOfValue(v any) int {
 	return 8
 }
 
-// written returns the part of figures that is about sinks.
-func written(all []tally) []tally {
-	var out []tally
-	for _, t := range all {
-		if t.SinkRows > 0 {
-			out = append(out, tally{Table: t.Table, SinkRows: t.SinkRows, SinkBytes: t.SinkBytes})
-		}
-	}
-	return out
-}
-
-// atLeast returns figures of which none is below what is visible already.
+// atLeast returns figures of which none is below what they were when the output was cut that is visible already.
 func atLeast(told, visible []tally) []tally {
 	out := slices.Clone(told)
 	for _, v := range visible {
@@ -116,6 +105,9 @@ func atLeast(told, visible []tally) []tally {
 		}
 		if out[i].SinkRows < v.SinkRows {
 			out[i].SinkRows, out[i].SinkBytes = v.SinkRows, v.SinkBytes
+		}
+		if out[i].SourceRows < v.SourceRows {
+			out[i].SourceRows, out[i].SourceBytes = v.SourceRows, v.SourceBytes
 		}
 	}
 	return out

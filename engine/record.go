@@ -62,7 +62,7 @@ type taskState struct {
 	Committed       bool
 	Prepared        []preparedOutput
 	Tallies         []tally    // final figures of a task that has ended
-	Visible         []tally    // figures of the output that is visible; of its writers only
+	Visible         []tally    // figures of when the output was cut that is visible
 	End             *taskPoint // where a task that is FINISHED stopped; without its prepared output and figures
 }
 

@@ -49,7 +49,7 @@ func (v *JobView) addTasks(st *jobState, figures func(taskRef) []tally, now time
 			if t.active() && figures != nil {
 				tallies = figures(p.ref(t))
 			}
-			tallies = atLeast(tallies, t.Visible) // progress is told now and then, and what is visible was written
+			tallies = atLeast(tallies, t.Visible) // progress is told now and then, and what is visible was read and written
 			all, visible = append(all, tallies), append(visible, t.Visible)
 			if !st.Status.Final() {
 				v.Tasks = append(v.Tasks, TaskView{Pipeline: p.ID, Source: t.Source, Subtask: t.Subtask, Status: t.Status,
