@@ -272,6 +272,7 @@ func (d *decider) lose(p *pipelineState, t *taskState, why string) {
 
 func (d *decider) injure(p *pipelineState, in injury) {
 	i := slices.IndexFunc(d.st.Pipelines, func(q pipelineState) bool { return q.ID == p.ID })
+	in.cause = shorten(in.cause, maxReportBytes) // retriesText may follow
 	d.hurt[i] = append(d.hurt[i], in)
 	d.st.noteFailure(p, in, d.w.nowMs)
 }
@@ -326,7 +327,7 @@ func (d *decider) failPipeline(i int, cause string) {
 
 func (d *decider) failJob(cause string) {
 	if d.st.Cause == "" {
-		d.st.Cause = cause
+		d.st.Cause = shorten(cause, maxCauseBytes)
 	}
 	d.st.turn(JobFailing)
 }

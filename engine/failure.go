@@ -7,6 +7,13 @@ const (
 	maxFailureBytes = 512
 )
 
+// Bounds on the text of one error: what connectors quote may be as long as a line of a file, while a state has 4 MiB, every list shows the cause,
+// and all must pass in one message.
+const (
+	maxReportBytes = 4 << 10 // as a worker reports it
+	maxCauseBytes  = 8 << 10 // with what the master says of it, as the cause of a job's end
+)
+
 // failure is an attempt of a task group that failed or was lost, or the output of a pipeline that was judged bad.
 type failure struct {
 	AtMs   int64

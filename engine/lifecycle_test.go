@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"gridnode/engine"
 	"gridnode/engine/enginetest"
@@ -65,14 +66,19 @@ func TestFailures(t *testing.T) {
 		cause    string
 		restarts int
 	}{
-		"is restarted":            {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Retries = 5, 2, 3 }, engine.JobFinished, "", 2},
-		"uses its retries up":     {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Retries = 5, 9, 2 }, engine.JobFailed, "row 5 cannot be read", 2},
-		"no retries":              {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts = 5, 9 }, engine.JobFailed, "row 5 cannot be read", 0},
-		"permanent":               {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Retries, s.Permanent = 5, 9, 3, true }, engine.JobFailed, "row 5 is bad", 0},
-		"panic":                   {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Panic = 5, 9, true }, engine.JobFailed, "row of bad data", 0},
-		"check fails":             {func(s *enginetest.Spec) { s.CheckError, s.Retries = "too few rows", 3 }, engine.JobFailed, "too few rows", 0},
-		"commit fails some times": {func(s *enginetest.Spec) { s.CommitErrors = 3 }, engine.JobFinished, "", 0},
-		"commit fails for good":   {func(s *enginetest.Spec) { s.CommitErrors = 1000 }, engine.JobFailed, "the disk is full", 0},
+		"is restarted":        {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Retries = 5, 2, 3 }, engine.JobFinished, "", 2},
+		"uses its retries up": {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Retries = 5, 9, 2 }, engine.JobFailed, "row 5 cannot be read", 2},
+		"no retries":          {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts = 5, 9 }, engine.JobFailed, "row 5 cannot be read", 0},
+		"permanent":           {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Retries, s.Permanent = 5, 9, 3, true }, engine.JobFailed, "row 5 is bad", 0},
+		"panic":               {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Panic = 5, 9, true }, engine.JobFailed, "row of bad data", 0},
+		"check fails":         {func(s *enginetest.Spec) { s.CheckError, s.Retries = "too few rows", 3 }, engine.JobFailed, "too few rows", 0},
+		"uses its retries up, with much to say": {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Retries, s.FailBytes = 5, 9, 2, 6<<20 },
+			engine.JobFailed, "(all 2 restarts of job.retry.times are used up)", 2},
+		"permanent, with much to say":   {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Permanent, s.FailBytes = 5, 9, true, 6<<20 }, engine.JobFailed, "row 5 is bad", 0},
+		"panic, with much to say":       {func(s *enginetest.Spec) { s.FailAt, s.FailAttempts, s.Panic, s.FailBytes = 5, 9, true, 6<<20 }, engine.JobFailed, "row of bad data", 0},
+		"check fails, with much to say": {func(s *enginetest.Spec) { s.CheckError = "too few rows" + strings.Repeat("ä", 1<<20) }, engine.JobFailed, "too few rows", 0},
+		"commit fails some times":       {func(s *enginetest.Spec) { s.CommitErrors = 3 }, engine.JobFinished, "", 0},
+		"commit fails for good":         {func(s *enginetest.Spec) { s.CommitErrors = 1000 }, engine.JobFailed, "the disk is full", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onGrid(t, enginetest.Options{}, func(ctx context.Context, c *cluster) {
@@ -82,6 +88,9 @@ func TestFailures(t *testing.T) {
 				v := c.waitFor(ctx, "9", test.status)
 				if !strings.Contains(v.ErrorMsg, test.cause) || (v.ErrorMsg == "") != (test.cause == "") {
 					t.Errorf("cause = %q, want %q in it", v.ErrorMsg, test.cause)
+				}
+				if len(v.ErrorMsg) > 16<<10 || !utf8.ValidString(v.ErrorMsg) {
+					t.Errorf("the cause has %d bytes: every list shows it", len(v.ErrorMsg))
 				}
 				if v.Restarts != test.restarts {
 					t.Errorf("restarts = %d, want %d", v.Restarts, test.restarts)

@@ -39,10 +39,10 @@ func (w *worker) runTask(ctx context.Context, e *execution) report {
 	case errors.Is(cause, errCanceled):
 		rep.Status = TaskCanceled
 	case cause != nil:
-		rep.Status, rep.Error = TaskFailed, cause.Error()
+		rep.Status, rep.Error = TaskFailed, shorten(cause.Error(), maxReportBytes)
 	default:
 		_, rep.Permanent = errors.AsType[*plugin.PermanentError](err)
-		rep.Status, rep.Error = TaskFailed, err.Error()
+		rep.Status, rep.Error = TaskFailed, shorten(err.Error(), maxReportBytes)
 	}
 	return rep
 }

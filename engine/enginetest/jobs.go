@@ -39,6 +39,7 @@ type Spec struct {
 	FailPipeline int    `json:"fail_pipeline"` // the only pipeline that fails; 0: all
 	Permanent    bool   `json:"permanent"`
 	Panic        bool   `json:"panic"`
+	FailBytes    int    `json:"fail_bytes"`  // more text in the errors of FailAt, FailAttempts
 	CheckError   string `json:"check_error"` // what Sink.Check says
 	CommitErrors int    `json:"commit_errors"`
 	Local        bool   `json:"local"` // prepared output is lost with its member
@@ -202,11 +203,11 @@ func (r *sequenceReader) Read(ctx context.Context, limit int) ([]plugin.Row, err
 func (r *sequenceReader) failure() error {
 	switch {
 	case r.spec.Panic:
-		panic("row of bad data")
+		panic("row of bad data" + strings.Repeat("ä", r.spec.FailBytes/2))
 	case r.spec.Permanent:
-		return plugin.Permanentf("row %d is bad", r.failAt)
+		return plugin.Permanentf("row %d is bad%s", r.failAt, strings.Repeat("ä", r.spec.FailBytes/2))
 	}
-	return fmt.Errorf("row %d cannot be read", r.failAt)
+	return fmt.Errorf("row %d cannot be read%s", r.failAt, strings.Repeat("ä", r.spec.FailBytes/2))
 }
 
 func (r *sequenceReader) Close() error { return nil }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"gridnode/engine/connector/internal/value"
 	"gridnode/engine/plugin"
 )
 
@@ -113,7 +114,7 @@ func (c *cellRows) readHeader() error {
 		}
 	}
 	if found == 0 {
-		return c.lines.errorf(line, "the header has none of the schema's columns; it has: %s", strings.Join(names, ", "))
+		return c.lines.errorf(line, "the header has none of the schema's columns; it has %d: %s", len(names), value.Show(strings.Join(names, ", ")))
 	}
 	c.width = len(cells)
 	return nil

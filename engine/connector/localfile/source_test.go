@@ -110,7 +110,7 @@ func TestSource_BadData(t *testing.T) {
 		{"not UTF-8", "1,a\n2,\xe9\n", csvTwo, []string{"line 2: the line is not UTF-8"}},
 		{"long line", "1," + long + "\n", csvTwo, []string{"line 1: the line is longer than 16777216 bytes"}},
 		{"long row", "1,\"" + strings.Repeat(long[:8191]+"\n", maxRecord/8192+1), csvTwo, []string{"line 1: the row is longer than 16777216 bytes"}},
-		{"header without any column", "a,b\n1,2\n", csvTwo + `,"csv_use_header_line":true`, []string{"line 1: the header has none of the schema's columns; it has: a, b"}},
+		{"header without any column", "a,b\n1,2\n", csvTwo + `,"csv_use_header_line":true`, []string{"line 1: the header has none of the schema's columns; it has 2: \"a, b\""}},
 		{"header twice", "id,id\n1,2\n", csvTwo + `,"csv_use_header_line":true`, []string{`the header has the column "id" twice`}},
 		{"JSON syntax", "{\"id\":1}\n{\"id\":}\n", json3, []string{"line 2", "not a JSON object"}},
 		{"JSON no object", "7\n", json3, []string{"line 1", "the value is not an object"}},
