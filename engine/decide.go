@@ -49,6 +49,7 @@ type world struct {
 	members    map[string]bool // ids of the agreed members; nil: nobody is judged lost
 	leaving    map[string]bool // those that are leaving
 	elsewhere  bool            // a worker stays that may have tasks of the job
+	stateBytes int             // what the state can grow to without prepared output
 	retryTimes int
 	// retryInterval is the wait before a restart.
 	retryInterval time.Duration
@@ -162,9 +163,9 @@ func (d *decider) ended(p *pipelineState, t *taskState, o observation) {
 	if !t.active() {
 		return
 	}
-	if o.status == TaskFinished && d.preparedBytes()+sizeOf(o.prepared)+o.end.size() > maxPrepared {
+	if most := min(maxPrepared, maxState-d.w.stateBytes); o.status == TaskFinished && d.preparedBytes()+sizeOf(o.prepared)+o.end.size() > most {
 		o.status, o.permanent = TaskFailed, true
-		o.err = fmt.Sprintf("the job's sinks prepared more than %d bytes for their commits; lower the parallelism", maxPrepared)
+		o.err = fmt.Sprintf("the job's sinks prepared more than %d bytes for their commits; lower the parallelism", most)
 	}
 	t.Tallies = o.tallies
 	switch {

@@ -15,6 +15,7 @@ type definition struct {
 	plan  *config.Job // nil if the config cannot be read here
 	err   error       // why
 	gone  bool        // the config is not stored: nobody can read it
+	bytes int         // what the state can grow to without prepared output
 }
 
 // unreadable reports whether this member cannot read the config; another one, or this one later, may be able to.
@@ -91,6 +92,7 @@ func (d *definitions) read(jobID string, info jobInfo) *definition {
 	if def.err != nil {
 		def.plan = nil
 	}
+	def.bytes = stateBytes(def.plan)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drop(info.Incarnation)

@@ -213,6 +213,7 @@ func (d *driver) world(st *jobState) world {
 		}
 		return w
 	}
+	w.stateBytes = d.def.bytes
 	w.retryTimes, w.retryInterval = d.def.plan.RetryTimes, d.def.plan.RetryInterval
 	return w
 }

@@ -103,6 +103,9 @@ func (s *Service) checkConfig(req SubmitRequest) error {
 	if err := errors.Join(checkName("jobName", req.JobName), checkName(`env: option "job.name"`, plan.Name)); err != nil {
 		return err
 	}
+	if err := checkSize(plan); err != nil {
+		return err
+	}
 	st := newState(jobInfo{}, plan, 0)
 	for _, p := range plan.Pipelines {
 		for _, v := range p.Vertices {

@@ -197,6 +197,7 @@ func TestParse_Errors(t *testing.T) {
 		{"blank name", job(`"job.name":" "`, fakeSource, "", console), `env: option "job.name" is blank`},
 		{"mode", job(`"job.mode":"FAST"`, fakeSource, "", console), `env: option "job.mode" is "FAST"; supported: BATCH, STREAMING`},
 		{"read limit", job(`"read_limit.rows_per_second":-1`, fakeSource, "", console), `env: option "read_limit.rows_per_second" is -1`},
+		{"tag that no member can have", job(`"tag_filter":{"a":"`+strings.Repeat("x", 256)+`"}`, fakeSource, "", console), `env: option "tag_filter" has a tag with a name of 1 and a value of 256 bytes; no member has more than 255`},
 		{"checkpoint interval", job(`"checkpoint.interval":9`, fakeSource, "", console), `env: option "checkpoint.interval" is 9; it must be from 10`},
 		{"parallelism of a sink", job(`"parallelism":2`, fakeSource, "", with(console, `"parallelism":3`)), `sink[0] (Console): option "parallelism" is 3, but source[0] (FakeSource), whose rows it gets, has 2: rows do not move between task groups`},
 		{"unknown input", job("", named("a"), "", reads(`"b"`)), `sink[0] (Console): option "plugin_input" names the output "b", which does not exist; there are: a`},

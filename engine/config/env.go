@@ -49,8 +49,11 @@ func readEnv(top plugin.Object) (*Job, error) {
 	return job, r.Done()
 }
 
-// maxTags bounds a tag_filter; a member has no more attributes.
-const maxTags = 64
+// Bounds of a tag_filter: a member has no more attributes, and none that are longer.
+const (
+	maxTags     = 64
+	maxTagBytes = 255
+)
 
 // tagFilter reads the tags that a worker must have to get tasks of the job.
 func tagFilter(r *option.Reader) map[string]string {
@@ -60,6 +63,9 @@ func tagFilter(r *option.Reader) map[string]string {
 	}
 	var tags map[string]string
 	for _, p := range pairs {
+		if len(p.Key) > maxTagBytes || len(p.Value) > maxTagBytes {
+			r.Fail("tag_filter", "has a tag with a name of %d and a value of %d bytes; no member has more than %d", len(p.Key), len(p.Value), maxTagBytes)
+		}
 		if tags == nil {
 			tags = map[string]string{}
 		}
