@@ -2,8 +2,11 @@ package clientproto
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -220,6 +223,36 @@ func TestAuthentication_TellsTheMembers(t *testing.T) {
 		}
 		if uuids != 2*wantOwners {
 			t.Errorf("cluster %s: %d members are told: %v", cluster, uuids, m)
+		}
+	}
+}
+
+// Whoever has locked a key may ask for anything that concerns it, also in requests that name no thread: a client that put a list with a key that
+// it had locked itself waited for itself. Others wait.
+func TestHandlers_NobodyWaitsForOneself(t *testing.T) {
+	const lockID, forceUnlockID = 0x011000, 0x013300
+	s := newTestServer(3)
+	request := func(p *peer, id uint32) message {
+		return p.ask(specs[id], func(f field) any {
+			if f.name == "name" {
+				return "m"
+			}
+			return aValue(specs[id], f)
+		})
+	}
+	waits := func(m message) bool { return m.kind() == 0 && string(m[4].body) == classes[codeRetryable] }
+	owner := newPeer(t, s)
+	other := s.cfg.Maps.Map("m").As(imap.Owner{Session: "another client", Thread: imap.AnyThread})
+	for _, id := range slices.Sorted(maps.Keys(handlers)) {
+		request(owner, forceUnlockID)
+		if m := request(owner, lockID); m.kind() != lockID+1 {
+			t.Fatalf("not locked: %v", m)
+		}
+		if _, err := other.Set(t.Context(), imap.Key{Data: imap.String("x")}, imap.String("y"), 0); !errors.Is(err, grid.ErrBusy) {
+			t.Fatalf("another client passed the lock: %v", err)
+		}
+		if waits(request(owner, id)) {
+			t.Errorf("%s waits for the lock of its own client", specs[id].name)
 		}
 	}
 }

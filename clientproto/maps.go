@@ -20,9 +20,10 @@ const tryAtMost = requestBudget - 10*time.Second
 // never stands for no end in times that clients read.
 const never = math.MaxInt64
 
-// imap is the map of a request, as the client's thread uses it: its writes pass that thread's locks.
+// imap is the map of a request, as the client's thread uses it: its writes pass that thread's locks. Some requests, such as that to put all of a
+// list, name no thread: they pass all locks of their client, for else who has locked a key would wait for itself.
 func (q *call) imap() *imap.Map {
-	owner := imap.Owner{Session: q.c.session}
+	owner := imap.Owner{Session: q.c.session, Thread: imap.AnyThread}
 	for i, f := range q.spec.fields {
 		switch f.name {
 		case "threadId":

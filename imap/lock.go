@@ -26,6 +26,11 @@ type who struct {
 
 func (w who) same(l *lock) bool { return w.Session == l.who.Session && w.Thread == l.who.Thread }
 
+// passes reports whether the lock does not hold up a write.
+func (w who) passes(l *lock) bool {
+	return w.same(l) || w.Thread == AnyThread && w.Session == l.who.Session
+}
+
 // lockDo is what an operation does with a lock.
 type lockDo uint8
 
@@ -127,7 +132,7 @@ func (x *execution) barred(k ref) (bool, error) {
 		x.seeAll()
 		return true, fmt.Errorf("%w: fencing token %d is not that of the lock", grid.ErrNotOwner, x.fence)
 	}
-	if l == nil || x.who.same(l) {
+	if l == nil || x.who.passes(l) {
 		return false, nil
 	}
 	x.wait = lockName(k.Map, string(k.Key))

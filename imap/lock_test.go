@@ -62,6 +62,9 @@ var (
 	alice  = who{Session: "a", Via: "a"}
 	bob    = who{Session: "b", Via: "b"}
 	client = who{Session: "c", Via: "a"}
+
+	anyOfAlice = who{Session: "a", Via: "a", Thread: AnyThread}
+	anyOfBob   = who{Session: "b", Via: "b", Thread: AnyThread}
 )
 
 // C137: no lease means no end, a lease ends by itself, and a lock is re-entrant.
@@ -157,8 +160,14 @@ func TestLock_WhatWaitsForIt(t *testing.T) {
 		if err != nil || wait != "" != c.waits {
 			t.Errorf("%s: waits for %q, %v", name, wait, err)
 		}
+		if _, wait, _ := b.try(c.o, anyOfBob); wait != "" != c.waits {
+			t.Errorf("%s, of any thread of another session: waits for %q", name, wait)
+		}
 		if b.find("k") == nil || b.get("k").Version != 1 {
 			t.Errorf("%s: the locked entry has changed", name)
+		}
+		if _, wait, err := b.try(c.o, anyOfAlice); wait != "" && name != "lock" || err != nil {
+			t.Errorf("%s by the owner's session: %q, %v", name, wait, err)
 		}
 		if _, wait, err := b.try(c.o, alice); wait != "" || err != nil {
 			t.Errorf("%s by the owner: %q, %v", name, wait, err)

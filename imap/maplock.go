@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -40,6 +41,10 @@ type Owner struct {
 	// then. The numbers of a thread grow, and it makes one call after the other. 0: no number.
 	Call int64
 }
+
+// AnyThread is the thread of an owner who does not say which of its session's threads it is. Its writes pass the locks of all of them; it locks
+// and unlocks nothing.
+const AnyThread int64 = math.MinInt64
 
 // As returns the map as an owner uses it: its writes pass the locks of that owner.
 func (m *Map) As(o Owner) *Map {
@@ -86,6 +91,9 @@ type LockInfo struct {
 func (m *Map) lockOp(ctx context.Context, k Key, l lockOp, wait time.Duration) (LockInfo, error) {
 	if err := m.check(k, nil); err != nil {
 		return LockInfo{}, err
+	}
+	if m.owner.Thread == AnyThread && (l.Do == lockTake || l.Do == lockRelease) {
+		return LockInfo{}, fmt.Errorf("%w: locks belong to a thread, and %d is none", grid.ErrBadRequest, AnyThread)
 	}
 	o := m.op(opLock)
 	if o.Key, o.Lock = k.Data, &l; o.Who.Session == "" && o.Who.Via == "" {

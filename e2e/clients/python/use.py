@@ -351,6 +351,12 @@ def locks(client):
     same("try_put on a locked key", theirs.try_put("k", 1, 0.1), False)
     fails("unlock by another", "IllegalMonitorState", lambda: theirs.unlock("k"))
     same("put by the owner", m.put("k", 1), None)
+    m.put_all({"k": 1, "n": 2})  # by the owner, too: these do not say which thread they come from
+    m.set_ttl("k", 60)
+    theirs.remove_all(predicate.true())
+    same("what others remove", m.key_set(), ["k"])
+    m.remove_all(predicate.true())
+    same("what the owner removes", m.size(), 0)
     got = []
     waiter = threading.Thread(target=lambda: (theirs.lock("k"), got.append(time.monotonic()), theirs.unlock("k")), daemon=True)
     waiter.start()
