@@ -1,6 +1,7 @@
 package query
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,29 +14,34 @@ type like struct {
 
 const oneOf rune = -1
 
-// newLike reads a pattern. A backslash at its end stands for itself.
+// newLike reads a pattern. Backslashes stand for themselves, as in Hazelcast, except those right before a % or _: of these two are one, and the
+// last of an odd number takes the meaning from what follows.
 func newLike(pattern string) like {
 	l := like{runs: [][]rune{nil}}
-	escaped := false
-	add := func(c rune) { l.runs[len(l.runs)-1] = append(l.runs[len(l.runs)-1], c) }
+	add := func(list ...rune) { l.runs[len(l.runs)-1] = append(l.runs[len(l.runs)-1], list...) }
+	slashes := 0 // that have been read and not added
 	for _, c := range pattern {
+		special := c == '%' || c == '_'
+		escaped := special && slashes%2 == 1
 		switch {
-		case escaped:
-			add(c)
-			escaped = false
 		case c == '\\':
-			escaped = true
-		case c == '%':
+			slashes++
+			continue
+		case special:
+			slashes /= 2
+		}
+		add(slices.Repeat([]rune{'\\'}, slashes)...)
+		slashes = 0
+		switch {
+		case c == '%' && !escaped:
 			l.runs = append(l.runs, nil)
-		case c == '_':
+		case c == '_' && !escaped:
 			add(oneOf)
 		default:
 			add(c)
 		}
 	}
-	if escaped {
-		add('\\')
-	}
+	add(slices.Repeat([]rune{'\\'}, slashes)...)
 	for _, run := range l.runs {
 		text := ""
 		if !strings.ContainsRune(string(run), utf8.RuneError) {

@@ -322,12 +322,28 @@ func TestProperty_Like(t *testing.T) {
 			return len(s) == 0
 		case p[0] == '%':
 			return slow(p[1:], s) || len(s) > 0 && slow(p, s[1:])
+		case p[0] == '\\':
+			n := 1
+			for n < len(p) && p[n] == '\\' {
+				n++
+			}
+			said := n // that a text has to have
+			if n < len(p) && (p[n] == '%' || p[n] == '_') {
+				said = n / 2
+			}
+			if len(s) < said || slices.ContainsFunc(s[:said], func(c rune) bool { return c != '\\' }) {
+				return false
+			}
+			if said == n || n%2 == 0 {
+				return slow(p[n:], s[said:])
+			}
+			return len(s) > said && s[said] == p[n] && slow(p[n+1:], s[said+1:])
 		}
 		return len(s) > 0 && (p[0] == '_' || p[0] == s[0]) && slow(p[1:], s[1:])
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		p := rapid.StringMatching(`[abé%_]{0,8}`).Draw(t, "pattern")
-		s := rapid.StringMatching(`[abé]{0,8}`).Draw(t, "text")
+		p := rapid.StringMatching(`[aé%_\\]{0,6}`).Draw(t, "pattern")
+		s := rapid.StringMatching(`[aé%_\\]{0,4}`).Draw(t, "text")
 		l := newLike(p)
 		if got, want := l.match(s), slow([]rune(p), []rune(s)); got != want {
 			t.Fatalf("%q LIKE %q: %v", s, p, got)

@@ -29,7 +29,8 @@ func longData(i int64) []byte {
 }
 
 const person = `{"name":"Ada","age":36,"big":9007199254740993,"huge":18446744073709551615,"rate":1.5,"on":true,"off":false,"nil":null,
-"home":{"city":"London","zip":"SW1"},"tags":["a","b",3],"kids":[{"n":"x","age":4},{"n":"y","age":7}],"empty":[],"is null":1,"name%":"50% off"}`
+"home":{"city":"London","zip":"SW1"},"tags":["a","b",3],"kids":[{"n":"x","age":4},{"n":"y","age":7}],"empty":[],"is null":1,"name%":"50% off",
+"path":"C:\\dir\\a.txt"}`
 
 func TestWhere(t *testing.T) {
 	for where, want := range map[string]bool{
@@ -42,6 +43,7 @@ func TestWhere(t *testing.T) {
 		`name = 'Ada'`: true, `name = 'ada'`: false, `name > 'Ac'`: true, `name IN ('Bob', 'Ada')`: true, `name NOT IN ('Bob')`: true,
 		`name IN ()`: false, `age IN (1, 36.0)`: true, `name LIKE 'A_a'`: true, `name LIKE '_'`: false, `name LIKE '%d%'`: true,
 		`name LIKE 'ada'`: false, `name ILIKE 'aDA'`: true, `name NOT LIKE '%z'`: true, `"name%" LIKE '50\% %'`: true, `"name%" LIKE '5\_%'`: false,
+		`path LIKE 'C:\dir\%.txt'`: false, `path LIKE 'C:\dir\\%.txt'`: true, `path LIKE 'C:\dir%'`: true, `path ILIKE 'c:\DIR_a.txt'`: true, `path LIKE 'C:\\dir%'`: false,
 		`name REGEX 'A.a'`: true, `name REGEX 'A'`: false, `name REGEX 'a|Ada'`: true, `age LIKE '36'`: false,
 		`on`: true, `off`: false, `NOT off`: true, `on AND NOT off`: true, `on = TRUE`: true, `off = false`: true, `name`: false,
 		`nil IS NULL`: true, `nil IS NOT NULL`: false, `none IS NULL`: true, `none = NULL`: true, `none <> NULL`: false, `name IS NOT NULL`: true,
