@@ -31,10 +31,12 @@ func className(d data) (name string, arg imap.Data, err error) {
 	}
 }
 
+const javaVersion = 0xaced0005 // with which whatever Java serialized begins
+
 // javaClass reads the name of the class from the beginning of what Java's own serialization has written.
 func (r *objectReader) javaClass() string {
-	const version, object, description = 0xaced0005, 's', 'r'
-	if uint32(r.int()) != version || r.byte() != object || r.byte() != description {
+	const object, description = 's', 'r'
+	if uint32(r.int()) != javaVersion || r.byte() != object || r.byte() != description {
 		r.fail("what Java serialized is not an object")
 		return ""
 	}

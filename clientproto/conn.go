@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"gridnode/grid"
 	"gridnode/imap"
 )
 
@@ -115,6 +116,7 @@ type call struct {
 	m    message
 	spec *spec
 	args []any
+	in   []grid.PartitionID // that the predicate is for; nil: everywhere
 }
 
 // newCall reads a request. Its error is for the client, who goes on: the frames of the message were whole.

@@ -32,7 +32,11 @@ func (q *call) imap() *imap.Map {
 			owner.Call, _ = q.args[i].(int64)
 		}
 	}
-	return q.c.s.cfg.Maps.Map(q.text("name")).As(owner)
+	m := q.c.s.cfg.Maps.Map(q.text("name")).As(owner)
+	if q.in != nil {
+		m = m.In(q.in...)
+	}
+	return m
 }
 
 func (q *call) key() imap.Key { return keyOf(q.data("key")) }

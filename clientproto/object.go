@@ -19,6 +19,7 @@ const (
 	typeLong       int32 = -8
 	typeFloat      int32 = -9
 	typeDouble     int32 = -10
+	typeChar       int32 = -5
 	typeStringList int32 = -20
 	typeJava       int32 = -100
 )
@@ -102,6 +103,42 @@ func (r *objectReader) identified() (factory, class int32) {
 	return r.int(), r.int()
 }
 
+// named reports whether an object is next that was written under the name of its class, and goes behind its head.
+func (r *objectReader) named() bool {
+	const head = 5
+	if r.err != nil || len(r.b) < head || int32(binary.BigEndian.Uint32(r.b)) != typeIdentified || r.b[head-1] != 0 {
+		return false
+	}
+	r.b = r.b[head:]
+	return true
+}
+
+// absent reports whether a text that is null is next, and goes behind it.
+func (r *objectReader) absent() bool {
+	if r.err != nil || len(r.b) < 4 || int32(binary.BigEndian.Uint32(r.b)) != -1 {
+		return false
+	}
+	r.b = r.b[4:]
+	return true
+}
+
+// enum reads a constant of one of Java's enumerations, which Java itself has written: it is compared by its name.
+func (r *objectReader) enum() query.Value {
+	const constant, description, noFields, end, noSuper, text = '~', 'r', 0, 'x', 'p', 't'
+	ok := uint32(r.int()) == javaVersion && r.byte() == constant
+	next := r.byte()
+	for ; ok && next == description; next = r.byte() { // of the class, and of that above it
+		r.take(int(uint16(r.short())))
+		r.take(8 + 1) // version and flags
+		ok = r.short() == noFields && r.byte() == end
+	}
+	if ok = ok && next == noSuper && r.byte() == text; !ok {
+		r.fail("a value that Java serialized cannot be compared with, except constants of enumerations")
+		return query.Value{}
+	}
+	return query.TextOf(string(r.take(int(uint16(r.short())))))
+}
+
 // value reads an object to compare with.
 func (r *objectReader) value() query.Value {
 	if r.left--; r.left < 0 {
@@ -114,6 +151,10 @@ func (r *objectReader) value() query.Value {
 		return query.IntOf(int64(int8(r.byte())))
 	case typeBool:
 		return query.BoolOf(r.bool())
+	case typeChar:
+		return query.TextOf(string(rune(uint16(r.short()))))
+	case typeJava:
+		return r.enum()
 	case typeShort:
 		return query.IntOf(int64(r.short()))
 	case typeInt:

@@ -19,8 +19,9 @@ const (
 const maxPredicateDepth = 64
 
 // predicate reads the predicate of a request. Null holds for everything.
-func (q *call) predicate(name string) (query.Predicate, error) {
-	d := q.data(name)
+func (q *call) predicate(name string) (query.Predicate, error) { return predicateOf(q.data(name)) }
+
+func predicateOf(d data) (query.Predicate, error) {
 	if d.isNull() {
 		return query.True(), nil
 	}
@@ -45,6 +46,9 @@ func queryError(err error) error {
 
 // predicate reads one. Source: the classes of com.hazelcast.query.impl.predicates, fields in the order in which they write themselves.
 func (r *objectReader) predicate(depth int) query.Predicate {
+	if depth <= maxPredicateDepth && r.named() {
+		return r.built(depth)
+	}
 	factory, class := r.identified()
 	switch {
 	case r.err != nil:
@@ -77,6 +81,21 @@ func (r *objectReader) predicate(depth int) query.Predicate {
 		return query.True()
 	}
 	return r.comparison(class)
+}
+
+// built reads what Java's PredicateBuilder has made, behind its head. It is the only predicate of Hazelcast's that is written under its name.
+func (r *objectReader) built(depth int) query.Predicate {
+	const builder = "com.hazelcast.query.impl.PredicateBuilderImpl"
+	if class := r.text(); class != builder && r.err == nil {
+		r.err = fail(codeSerialization, "a predicate of class %.100q is not known to the members", class)
+	}
+	_ = r.text() // the attribute that was spoken of last
+	list := r.predicates(depth)
+	if len(list) == 0 {
+		r.fail("a predicate builder without a predicate")
+		return query.False()
+	}
+	return list[0] // more than one are there if it was not finished, and only the first counts
 }
 
 // javaTypes are the type ids of values that are of a class of Java.
@@ -127,6 +146,10 @@ func (r *objectReader) comparison(class int32) query.Predicate {
 			{false, true}: query.OpLess, {true, true}: query.OpLessEqual, {false, false}: query.OpGreater, {true, false}: query.OpGreaterEqual,
 		}[[2]bool{equal, less}]
 	case 5, 6, 12:
+		if r.absent() { // the pattern, which fits null then
+			p.Op = query.OpIsNull
+			break
+		}
 		p.Op = map[int32]query.Op{5: query.OpLike, 6: query.OpILike, 12: query.OpRegex}[class]
 		p.Pattern = r.text()
 	case 7:

@@ -24,11 +24,16 @@ const (
 	typeObjectArray    = -28
 )
 
-// where is the predicate of a request; requests without one ask for everything.
+// where is the predicate of a request; requests without one ask for everything. If it is for some partitions, so is q.imap from then on.
 func (q *call) where() (query.Predicate, error) {
 	for _, f := range q.spec.fields {
 		if f.name == "predicate" && f.kind == kData {
-			return q.predicate("predicate")
+			d := q.data("predicate")
+			target, err := q.places(d)
+			if err != nil {
+				return query.False(), err
+			}
+			return predicateOf(target)
 		}
 	}
 	return query.True(), nil

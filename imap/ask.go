@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -123,6 +124,13 @@ func (m *Map) Project(ctx context.Context, where query.Predicate, page Page, att
 	return out, next, nil
 }
 
+// In returns the map for questions that are asked of some partitions alone: RemoveWhere, Aggregate, and those for results without a limit.
+func (m *Map) In(partitions ...grid.PartitionID) *Map {
+	n := *m
+	n.in = slices.Compact(slices.Sorted(slices.Values(partitions)))
+	return &n
+}
+
 // question checks a predicate and returns the operation that asks it.
 func (m *Map) question(kind opKind, where query.Predicate, a ask) (op, error) {
 	if err := m.check(Key{Data: String("")}, nil); err != nil {
@@ -182,6 +190,9 @@ func (m *Map) page(ctx context.Context, o op, page Page) (askReply, Cursor, erro
 	if n == 0 {
 		return askReply{}, Cursor{}, grid.ErrNotJoined
 	}
+	if m.in != nil {
+		return askReply{}, Cursor{}, fmt.Errorf("%w: a page of some partitions", grid.ErrBadRequest)
+	}
 	var all askReply
 	c, bytes := page.After, 0
 	if page.Bytes <= 0 {
@@ -209,7 +220,7 @@ func (m *Map) page(ctx context.Context, o op, page Page) (askReply, Cursor, erro
 	return all, c, nil
 }
 
-// everywhere asks all partitions, and those that have more again, and calls take from one goroutine.
+// everywhere asks all partitions that the map is for, and those that have more again, and calls take from one goroutine.
 func (m *Map) everywhere(ctx context.Context, o op, take func(askReply) error) error {
 	type cursor struct {
 		p    grid.PartitionID
@@ -226,8 +237,13 @@ func (m *Map) everywhere(ctx context.Context, o op, take func(askReply) error) e
 		}
 		return take(rep)
 	}
-	if err := m.g.inv.InvokeAll(ctx, encode(o), each); err != nil {
-		return err
+	for _, p := range m.in {
+		more = append(more, cursor{p: p})
+	}
+	if m.in == nil {
+		if err := m.g.inv.InvokeAll(ctx, encode(o), each); err != nil {
+			return err
+		}
 	}
 	for len(more) > 0 {
 		c := more[len(more)-1]
@@ -289,8 +305,10 @@ func (m *Map) RemoveWhere(ctx context.Context, where query.Predicate) (int, erro
 	removed := make([]int, n)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(removersAtOnce)
-	for p := range n {
-		g.Go(func() error { return m.removeIn(ctx, grid.PartitionID(p), o, &removed[p]) })
+	for p := range grid.PartitionID(n) {
+		if m.in == nil || slices.Contains(m.in, p) {
+			g.Go(func() error { return m.removeIn(ctx, p, o, &removed[p]) })
+		}
 	}
 	err = g.Wait()
 	total := 0

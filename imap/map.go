@@ -74,8 +74,9 @@ type Map struct {
 	name      string
 	owner     Owner
 	fence     uint64
-	wait      *time.Duration // see Waiting; nil: as long as the context has
-	transient bool           // writes do not reach the map's store
+	wait      *time.Duration     // see Waiting; nil: as long as the context has
+	transient bool               // writes do not reach the map's store
+	in        []grid.PartitionID // see In; nil: everywhere
 }
 
 // Name returns the map's name.

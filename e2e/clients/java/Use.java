@@ -37,6 +37,7 @@ import com.hazelcast.map.listener.MapClearedListener;
 import com.hazelcast.projection.Projections;
 import com.hazelcast.query.PagingPredicate;
 import com.hazelcast.query.Predicate;
+import com.hazelcast.query.PredicateBuilder;
 import com.hazelcast.query.Predicates;
 import com.hazelcast.query.QueryException;
 import java.io.BufferedReader;
@@ -204,6 +205,8 @@ public final class Use {
         return range(0, 100).stream().filter(which::test).collect(Collectors.toList());
     }
 
+    private enum Town { Oslo, Rome }
+
     private static void predicates(HazelcastInstance client) {
         IMap<String, HazelcastJsonValue> m = client.getMap("java-people");
         m.putAll(range(0, 100).stream().collect(Collectors.toMap(i -> "p" + i, Use::person)));
@@ -227,7 +230,12 @@ public final class Use {
         found(m, "or", or(equal("age", 1), equal("age", 3)), List.of(1, 3));
         found(m, "not", not(greaterThan("age", 0)), List.of(0));
         found(m, "sql", sql("age BETWEEN 20 AND 30 AND city = 'Rome'"), List.of(21, 23, 25, 27, 29));
-        found(m, "builder", and(equal("even", true), lessThan("age", 5)), List.of(0, 2, 4));
+        PredicateBuilder.EntryObject e = Predicates.newPredicateBuilder().getEntryObject();
+        found(m, "builder", e.get("age").lessThan(5).and(e.isNot("even")).or(e.key().in("p2", "p9")), List.of(1, 2, 3, 9));
+        found(m, "one partition", Predicates.partitionPredicate("p7", between("age", 7, 8)), List.of(7));
+        found(m, "two partitions", Predicates.multiPartitionPredicate(new HashSet<>(List.of("p7", "p9")), between("age", 7, 9)), List.of(7, 9));
+        Check.same("count in one partition", m.aggregate(Aggregators.count(), Predicates.partitionPredicate("p7", between("age", 7, 8))), 1L);
+        found(m, "a constant", and(equal("city", Town.Oslo), lessThan("age", 3)), List.of(0, 2));
         found(m, "key", equal("__key", "p7"), List.of(7));
         found(m, "elements", equal("tags[0]", "t3"), ages(i -> i % 10 == 3));
         found(m, "everything", alwaysTrue(), ages(i -> true));
