@@ -50,10 +50,19 @@ type lockOp struct {
 	Do    lockDo
 	Lease time.Duration // lockTake, lockGuard: it ends by itself then; 0: it does not
 	Guard int64         // lockGuard: tells the member's calls apart
+	Leave leave         // lockGuard: what it does not wait for
 	Call  call          // of lockTake, lockRelease and lockUndo
 	Quiet time.Duration // lockEndAll: locks that changed since then are left, for their session has given a sign of life
 	Of    []string      // lockMove, lockEndAll: the sessions
 }
+
+// leave says which locks of its key a guard does not wait for. There is none then, and the reply is empty.
+type leave uint8
+
+const (
+	leaveOthers leave = iota + 1
+	leaveAll          // and those of the caller
+)
 
 // call names a call of a client on a lock. Sent again, it counts once.
 type call struct {

@@ -99,8 +99,15 @@ const (
 // guarding takes the guard of a key: at most one call in the cluster has it. It waits for the locks of others as a write does, and whoever locks
 // the key waits for it.
 func (x *execution) guarding(k ref, l *lockOp) (any, error) {
-	if barred, err := x.barred(k); barred {
+	barred, err := x.barred(k)
+	switch held := x.s.locked(k.Map, string(k.Key), x.now); {
+	case err != nil:
 		return nil, err
+	case barred && l.Leave == leaveOthers, held && l.Leave == leaveAll:
+		x.wait = ""
+		return lockReply{}, nil
+	case barred:
+		return nil, nil
 	}
 	g := ref{Map: guardPrefix + k.Map, Key: k.Key}
 	owner := who{Session: string(x.who.Via), Via: x.who.Via, Thread: l.Guard}
@@ -127,6 +134,11 @@ func isGuard(name string) bool { return strings.HasPrefix(name, guardPrefix) }
 
 // underGuard runs fn while nobody else reads through or writes the key.
 func (m *Map) underGuard(ctx context.Context, k Key, fn func(ctx context.Context) error) error {
+	return m.unlessLocked(ctx, k, 0, fn)
+}
+
+// unlessLocked is underGuard, but does nothing if the key is under a lock that is to be left alone.
+func (m *Map) unlessLocked(ctx context.Context, k Key, l leave, fn func(ctx context.Context) error) error {
 	p, ok := m.g.Partition(k)
 	if !ok {
 		return grid.ErrNotJoined
@@ -134,13 +146,19 @@ func (m *Map) underGuard(ctx context.Context, k Key, fn func(ctx context.Context
 	ctx, cancel := context.WithTimeout(ctx, guardBudget)
 	defer cancel()
 	o := m.op(opLock)
-	o.Key, o.Lock = k.Data, &lockOp{Do: lockGuard, Guard: m.g.guards.Add(1), Lease: guardLease}
-	_, err := m.g.inv.Write(ctx, p, o.own(), m.patience(ctx))
+	o.Key, o.Lock = k.Data, &lockOp{Do: lockGuard, Guard: m.g.guards.Add(1), Lease: guardLease, Leave: l}
+	reply, err := m.g.inv.Write(ctx, p, o.own(), m.patience(ctx))
 	if err != nil && grid.KindOf(err) != grid.Indeterminate {
 		return err
 	}
 	if err == nil {
-		err = fn(ctx)
+		r, bad := decode[lockReply](reply)
+		if bad == nil && r.Count == 0 {
+			return nil
+		}
+		if err = bad; err == nil {
+			err = fn(ctx)
+		}
 	}
 	end, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), lockBudget)
 	defer cancelEnd()

@@ -3,6 +3,7 @@ package imap
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"gridnode/grid"
 	"gridnode/imap/query"
@@ -155,23 +156,29 @@ func (m *Map) writeThrough(ctx context.Context, k Key, w write) (res WriteResult
 				return nil
 			}
 		}
-		stored, err := m.tellStore(ctx, k, &w)
-		if err != nil {
-			return err
-		}
-		res, err = m.writeGrid(ctx, k, w)
-		if err == nil && w.Cond != condNone && !res.Applied {
-			err = fmt.Errorf("%w: the entry is not what it was a moment ago", grid.ErrNotReady) // its time is over
-		}
-		if err != nil && stored {
-			err = fmt.Errorf("%w: the store of map %s has the write, the grid may not: %v", grid.ErrIndeterminate, m.name, err)
-		}
+		res, err = m.writeBoth(ctx, k, w)
 		return err
 	})
 	if err != nil {
 		return WriteResult{}, err
 	}
 	return res, nil
+}
+
+// writeBoth does a write of a key that is guarded in the store and then in the grid.
+func (m *Map) writeBoth(ctx context.Context, k Key, w write) (WriteResult, error) {
+	stored, err := m.tellStore(ctx, k, &w)
+	if err != nil {
+		return WriteResult{}, err
+	}
+	res, err := m.writeGrid(ctx, k, w)
+	if err == nil && w.Cond != condNone && !res.Applied {
+		err = fmt.Errorf("%w: the entry is not what it was a moment ago", grid.ErrNotReady) // its time is over
+	}
+	if err != nil && stored {
+		err = fmt.Errorf("%w: the store of map %s has the write, the grid may not: %v", grid.ErrIndeterminate, m.name, err)
+	}
+	return res, err
 }
 
 // tellStore does a write in the map's store, and reports whether there was anything to do.
@@ -203,7 +210,7 @@ func (m *Map) deleteEach(ctx context.Context, keys []Key) (int, error) {
 	return n, err
 }
 
-// clearThrough removes all entries that the grid has from the store and from the grid. It waits for the locks of others.
+// clearThrough removes all entries that the grid has from the store and from the grid. Locked ones stay.
 func (m *Map) clearThrough(ctx context.Context) (int, error) {
 	var keys []Key
 	err := m.ScanKeys(ctx, func(e Entry) error {
@@ -213,7 +220,26 @@ func (m *Map) clearThrough(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return m.deleteEach(ctx, keys)
+	return m.removeFound(ctx, keys, leaveAll, func(context.Context, Key) (bool, error) { return true, nil })
+}
+
+// removeFound removes entries that were found a moment ago from the store and from the grid, one by one, unless they are under a lock that is to be
+// left alone, or still, asked when nobody else can change the entry, says no. It returns how many there were.
+func (m *Map) removeFound(ctx context.Context, keys []Key, l leave, still func(context.Context, Key) (bool, error)) (int, error) {
+	var gone atomic.Int64
+	err := forEach(len(keys), func(i int) error {
+		return m.unlessLocked(ctx, keys[i], l, func(ctx context.Context) error {
+			if ok, err := still(ctx, keys[i]); err != nil || !ok {
+				return err
+			}
+			res, err := m.writeBoth(ctx, keys[i], write{Remove: true})
+			if res.Applied {
+				gone.Add(1)
+			}
+			return err
+		})
+	})
+	return int(gone.Load()), err
 }
 
 // noStore refuses what runs at the primary, which calls no store.
@@ -226,6 +252,10 @@ func (m *Map) noStore(what string) error {
 
 // removeWhereThrough removes entries that are found first, one by one.
 func (m *Map) removeWhereThrough(ctx context.Context, where query.Predicate) (int, error) {
+	match, err := query.Compile(where)
+	if err != nil {
+		return 0, err
+	}
 	list, _, err := m.KeysWhere(ctx, where, Page{})
 	if err != nil {
 		return 0, err
@@ -234,5 +264,16 @@ func (m *Map) removeWhereThrough(ctx context.Context, where query.Predicate) (in
 	for i, k := range list {
 		keys[i] = Key{Data: k}
 	}
-	return m.deleteEach(ctx, keys)
+	return m.removeFound(ctx, keys, leaveOthers, func(ctx context.Context, k Key) (bool, error) {
+		v, err := m.View(ctx, k)
+		if err != nil || !v.Found() {
+			return false, err
+		}
+		r := m.g.Record(v.Entry)
+		holds := match.Match(r)
+		if id := r.Missing(); id != 0 {
+			return false, fmt.Errorf("%w: schema %d of a compact value is not known here yet", grid.ErrNotReady, id)
+		}
+		return holds, nil
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"gridnode/grid"
 	"gridnode/imap"
+	"gridnode/imap/query"
 	"gridnode/node"
 )
 
@@ -269,6 +270,56 @@ func TestIntercept_OutlivesMembers(t *testing.T) {
 			if e := must(c.Live()[0].Map("i").Get(ctx, k)); e.Value != nil {
 				t.Fatalf("read %q after its end", e.Value)
 			}
+		}
+	})
+}
+
+// Entries that somebody has locked stay, in the store as in the grid, and nobody waits for them: a map with a store was cleared after the lock's
+// end only, or not within a minute. And what does not fit a predicate any more when its turn comes, stays, too.
+func TestStore_RemovalsLeaveWhatIsLocked(t *testing.T) {
+	withStore(t, func(ctx context.Context, c *Cluster, d *database) {
+		m := c.Live()[1].Map("m")
+		owner := c.Live()[0].Map("m").As(imap.Owner{Session: "s", Thread: 1})
+		fill := func() {
+			for _, k := range []string{"a", "b", "c"} {
+				must(m.As(imap.Owner{Session: "s", Thread: imap.AnyThread}).Set(ctx, key(k), imap.String(k), 0))
+			}
+		}
+		fill()
+		must(owner.Lock(ctx, key("a"), 0))
+		all := query.True()
+		for name, remove := range map[string]func() (int, error){
+			"clear":              func() (int, error) { return m.Clear(ctx) },
+			"clear by the owner": func() (int, error) { return owner.Clear(ctx) },
+			"remove where":       func() (int, error) { return m.RemoveWhere(ctx, all) },
+		} {
+			fill()
+			start := time.Now()
+			n, err := remove()
+			if took := time.Since(start); n != 2 || err != nil || took > time.Second {
+				t.Errorf("%s: %d removed, %v, after %v", name, n, err, took)
+			}
+			if d.has(key("a")) == "" || !must(m.ContainsKey(ctx, key("a"))) || d.has(key("b")) != "" || must(m.Size(ctx)) != 1 {
+				t.Errorf("%s: the store has %q", name, d.rows)
+			}
+		}
+		fill()
+		if n, err := owner.RemoveWhere(ctx, all); n != 3 || err != nil || len(d.rows) != 0 {
+			t.Errorf("remove where, by the owner: %d removed, %v; the store has %q", n, err, d.rows)
+		}
+		must(owner.ForceUnlock(ctx, key("a")))
+
+		fill()
+		d.set(time.Second, nil)
+		var g sync.WaitGroup
+		g.Go(func() { must(m.Set(ctx, key("a"), imap.String("z"), 0)) })
+		time.Sleep(500 * time.Millisecond) // the write is in the store, and not in the grid yet
+		if n, err := owner.RemoveWhere(ctx, query.LessEqual("this", query.TextOf("c"))); n != 2 || err != nil {
+			t.Errorf("remove where, with a change meanwhile: %d removed, %v", n, err)
+		}
+		g.Wait()
+		if v := must(m.Get(ctx, key("a"))); string(v.Value) != string(imap.String("z")) || d.has(key("a")) != string(imap.String("z")) {
+			t.Errorf("an entry that did not fit any more: %q, in the store %q", v.Value, d.has(key("a")))
 		}
 	})
 }
