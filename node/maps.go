@@ -18,6 +18,10 @@ type restMaps struct{ grid *imap.Grid }
 
 var _ rest.Maps = restMaps{}
 
+// lockPatience is how long a request waits for a key that somebody has locked. It is less than a request may take, so that its caller hears that
+// it did not run.
+const lockPatience = rest.DefaultGridTimeout * 4 / 5
+
 func restKey(key string) imap.Key { return imap.Key{Data: imap.String(key)} }
 
 // bodyData keeps text and JSON in the types that every Hazelcast client reads, and all else with its content type.
@@ -63,7 +67,7 @@ func (m restMaps) Get(ctx context.Context, mapName, key string) (rest.Value, err
 }
 
 func (m restMaps) Put(ctx context.Context, mapName, key string, v rest.Value, opts rest.PutOptions) (rest.PutResult, error) {
-	im, k, data := m.grid.Map(mapName), restKey(key), bodyData(v)
+	im, k, data := m.grid.Map(mapName).Waiting(lockPatience), restKey(key), bodyData(v)
 	var res imap.WriteResult
 	var err error
 	switch {
@@ -89,7 +93,7 @@ func (m restMaps) Put(ctx context.Context, mapName, key string, v rest.Value, op
 }
 
 func (m restMaps) Delete(ctx context.Context, mapName, key string, ifVersion uint64) (rest.DeleteResult, error) {
-	im := m.grid.Map(mapName)
+	im := m.grid.Map(mapName).Waiting(lockPatience)
 	var res imap.WriteResult
 	var err error
 	if ifVersion > 0 {

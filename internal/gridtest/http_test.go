@@ -1,12 +1,15 @@
 package gridtest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gridnode/imap"
 )
 
 // clusterRequests are requests that need the cluster, one of each kind.
@@ -95,4 +98,29 @@ func TestRemovedMember_ComesBackSoon(t *testing.T) {
 			c.AwaitSafe(3, time.Minute)
 		})
 	}
+}
+
+// TestLockedKey_RequestsAreToldThatTheyDidNotRun: a request that waits for the lock of somebody else until its time is over ends with 503, for
+// it did not run, wherever the primary is. It ended with 504.
+func TestLockedKey_RequestsAreToldThatTheyDidNotRun(t *testing.T) {
+	withStore(t, func(ctx context.Context, c *Cluster, _ *database) {
+		owner := c.Live()[0].Map("m").As(imap.Owner{Session: "s", Thread: 1})
+		must(owner.Set(ctx, key("k"), imap.String("v"), 0))
+		must(owner.Lock(ctx, key("k"), 0))
+		plain := c.Live()[0].Map("plain").As(imap.Owner{Session: "s", Thread: 1})
+		must(plain.Lock(ctx, key("k"), 0))
+		for _, m := range c.Live() {
+			for _, method := range []string{"PUT", "DELETE"} {
+				for _, name := range []string{"m", "plain"} {
+					a, err := c.Ask(m, method, "/api/v1/maps/"+name+"/entries/k", "x")
+					if err != nil || a.Status != 503 || a.Header.Get("Retry-After") == "" || a.Took > 5*time.Second {
+						t.Errorf("%s to %s, map %s: %d after %v, %s %v", method, m.Host, name, a.Status, a.Took, a.Body, err)
+					}
+				}
+			}
+		}
+		if v := must(owner.Get(ctx, key("k"))); string(v.Value) != string(imap.String("v")) {
+			t.Errorf("the entry is %q", v.Value)
+		}
+	})
 }
