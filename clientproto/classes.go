@@ -3,6 +3,7 @@ package clientproto
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gridnode/imap"
 )
@@ -82,36 +83,44 @@ func executeOnKey(ctx context.Context, q *call) ([]byte, error) {
 	return q.valueOrNull(d)
 }
 
+// executeOnKeys runs the processor once on each of the keys, although some clients name one twice.
 func executeOnKeys(ctx context.Context, q *call) ([]byte, error) {
-	return q.executeOn(ctx, q.keys())
+	name, arg, err := q.class("processor")
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	keys := slices.DeleteFunc(q.keys(), func(k imap.Key) bool {
+		again := seen[string(k.Data)]
+		seen[string(k.Data)] = true
+		return again
+	})
+	list, err := q.imap().ExecuteOnKeys(ctx, keys, name, arg)
+	if err != nil {
+		return nil, err
+	}
+	return q.replies(list)
 }
 
-// executeWhere runs the processor on the entries that are found first, on each by itself.
+// executeWhere runs the processor on the entries that its predicate holds for.
 func executeWhere(ctx context.Context, q *call) ([]byte, error) {
 	p, err := q.where()
 	if err != nil {
 		return nil, err
 	}
-	list, _, err := q.imap().KeysWhere(ctx, p, imap.Page{})
-	if err != nil {
-		return nil, queryError(err)
-	}
-	keys := make([]imap.Key, len(list))
-	for i, k := range list {
-		keys[i] = imap.Key{Data: k}
-	}
-	return q.executeOn(ctx, keys)
-}
-
-func (q *call) executeOn(ctx context.Context, keys []imap.Key) ([]byte, error) {
 	name, arg, err := q.class("processor")
 	if err != nil {
 		return nil, err
 	}
-	list, err := q.imap().ExecuteOnKeys(ctx, keys, name, arg)
+	list, err := q.imap().ExecuteWhere(ctx, p, name, arg)
 	if err != nil {
-		return nil, err
+		return nil, queryError(err)
 	}
+	return q.replies(list)
+}
+
+// replies is the answer that has what the processor replied, if it did.
+func (q *call) replies(list []imap.Entry) ([]byte, error) {
 	a := q.answer()
 	a.open()
 	for _, e := range list {

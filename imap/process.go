@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gridnode/grid"
+	"gridnode/imap/query"
 )
 
 // Processor decides what becomes of an entry. It runs at the primary, under the partition's lock: it has to be quick and must not wait for
@@ -31,6 +32,7 @@ type procOp struct {
 	Name string
 	Arg  []byte
 	Keys [][]byte
+	If   []byte   // a predicate's wire form: entries for which it does not hold, and absent ones, are left alone; nil: none are
 	Plan bool     // answer what it would do, and do nothing
 	Do   *planned // do this, which was planned for the only key
 }
@@ -42,6 +44,7 @@ type planned struct {
 	Remove bool
 	Life   *Life
 	Reply  []byte
+	Not    bool // the entry was left alone
 }
 
 // process runs a processor on entries of one map, and returns its replies in the order of the keys.
@@ -79,14 +82,34 @@ func (x *execution) process(o op) (any, error) {
 func (x *execution) processOne(fn Processor, k ref, p *procOp) ([]byte, error) {
 	r := x.look(k)
 	plan, err := x.plan(fn, k, r, p)
-	if err == nil {
+	if err == nil && !plan.Not {
 		err = x.carryOut(k, r, plan)
 	}
 	return plan.Reply, err
 }
 
+// meant reports whether a processor is to run on the entry.
+func (x *execution) meant(k ref, r *record, p *procOp) (bool, error) {
+	if p.If == nil || r == nil {
+		return p.If == nil, nil
+	}
+	match, err := x.s.home.matchers.of(p.If)
+	if err != nil {
+		return false, err
+	}
+	rec := query.NewRecordOf(k.Key, r.value, x.s.schemas())
+	fits := match.Match(rec)
+	if id := rec.Missing(); id != 0 {
+		return false, fmt.Errorf("%w: schema %d of a compact value in map %s is not known here yet", grid.ErrNotReady, id, k.Map)
+	}
+	return fits, nil
+}
+
 // plan calls the processor.
 func (x *execution) plan(fn Processor, k ref, r *record, p *procOp) (planned, error) {
+	if ok, err := x.meant(k, r, p); err != nil || !ok {
+		return planned{Not: true}, err
+	}
 	out, err := callProcessor(fn, p.Name, Processing{Entry: x.reply(k, r).entry(), Arg: p.Arg})
 	if err != nil {
 		return planned{}, err
@@ -173,12 +196,30 @@ func (m *Map) ExecuteOnKey(ctx context.Context, k Key, name string, arg Data) (D
 // keys of one partition are one effect; after an error some may have been processed and others not. In a map with a loader, absent entries are
 // loaded first, the map's store is told of what the processor has made of an entry before the grid is, and each key is an effect of its own.
 func (m *Map) ExecuteOnKeys(ctx context.Context, keys []Key, name string, arg Data) ([]Entry, error) {
-	if m.loader() != nil {
-		return m.processThrough(ctx, keys, name, arg)
+	return m.execute(ctx, keys, procOp{Name: name, Arg: arg})
+}
+
+// ExecuteWhere runs a processor on the entries for which the predicate holds, when they are found and still when their turn comes: see
+// [Map.ExecuteOnKeys].
+func (m *Map) ExecuteWhere(ctx context.Context, where query.Predicate, name string, arg Data) ([]Entry, error) {
+	list, _, err := m.KeysWhere(ctx, where, Page{})
+	if err != nil {
+		return nil, err
 	}
-	all, err := m.shares(opProcess, len(keys), func(i int) (Key, Data) { return keys[i], arg }, func(o *op, i int) int {
+	keys := make([]Key, len(list))
+	for i, k := range list {
+		keys[i] = Key{Data: k}
+	}
+	return m.execute(ctx, keys, procOp{Name: name, Arg: arg, If: where.Append(nil)})
+}
+
+func (m *Map) execute(ctx context.Context, keys []Key, proc procOp) ([]Entry, error) {
+	if m.loader() != nil {
+		return m.processThrough(ctx, keys, proc)
+	}
+	all, err := m.shares(opProcess, len(keys), func(i int) (Key, Data) { return keys[i], proc.Arg }, func(o *op, i int) int {
 		if o.Proc == nil {
-			o.Proc = &procOp{Name: name, Arg: arg}
+			o.Proc = &procOp{Name: proc.Name, Arg: proc.Arg, If: proc.If}
 		}
 		o.Proc.Keys = append(o.Proc.Keys, keys[i].Data)
 		return len(keys[i].Data)

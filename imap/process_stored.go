@@ -31,21 +31,23 @@ func (x *execution) processInSteps(fn Processor, o op) (any, error) {
 }
 
 // processThrough runs a processor on entries of a map with a loader, key by key, several at once.
-func (m *Map) processThrough(ctx context.Context, keys []Key, name string, arg Data) ([]Entry, error) {
+func (m *Map) processThrough(ctx context.Context, keys []Key, proc procOp) ([]Entry, error) {
 	seen := make(map[string]bool, len(keys))
 	for _, k := range keys {
-		if err := m.check(k, arg); err != nil {
+		if err := m.check(k, proc.Arg); err != nil {
 			return nil, err
 		}
 		if seen[string(k.Data)] {
-			return nil, fmt.Errorf("%w: a key twice in one call of entry processor %q", grid.ErrBadRequest, name)
+			return nil, fmt.Errorf("%w: a key twice in one call of entry processor %q", grid.ErrBadRequest, proc.Name)
 		}
 		seen[string(k.Data)] = true
 	}
 	out := make([]Entry, len(keys))
 	err := forEach(len(keys), func(i int) error {
 		return m.underGuard(ctx, keys[i], func(ctx context.Context) error {
-			reply, err := m.processGuarded(ctx, keys[i], procOp{Name: name, Arg: arg, Keys: [][]byte{keys[i].Data}})
+			one := proc
+			one.Keys = [][]byte{keys[i].Data}
+			reply, err := m.processGuarded(ctx, keys[i], one)
 			out[i] = Entry{Map: m.name, Key: keys[i].Data, Value: reply}
 			return err
 		})
@@ -70,6 +72,9 @@ func (m *Map) processGuarded(ctx context.Context, k Key, proc procOp) (Data, err
 	plan, err := decode[planned](raw)
 	if err != nil {
 		return nil, err
+	}
+	if plan.Not {
+		return nil, nil
 	}
 	stored := false
 	if plan.Remove || plan.Put != nil {

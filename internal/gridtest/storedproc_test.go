@@ -11,6 +11,7 @@ import (
 
 	"gridnode/grid"
 	"gridnode/imap"
+	"gridnode/imap/query"
 	"gridnode/node"
 )
 
@@ -151,5 +152,46 @@ func TestStoredProcessors_CountThroughACrash(t *testing.T) {
 			t.Errorf("the grid has %q, the store %q", e.Value, d.has(k))
 		}
 		t.Log(fmt.Sprint("acknowledged ", acked.Load(), ", unknown ", unknown.Load(), ", refused ", refused.Load()))
+	})
+}
+
+// A processor that is to run where a predicate holds leaves alone what does not fit any more when its turn comes, and what has been removed: it made
+// removed entries anew.
+func TestProcessors_WhereAPredicateStillHolds(t *testing.T) {
+	withStoreAndProcessors(t, func(ctx context.Context, c *Cluster, _ *database) {
+		for _, name := range []string{"m", "plain"} {
+			m, owner := c.Live()[1].Map(name), c.Live()[0].Map(name).As(imap.Owner{Session: "s", Thread: 1})
+			count := func(n int64) imap.Data { return must(imap.EncodeValue(n)) }
+			for _, k := range []string{"changed", "removed", "left"} {
+				must(m.Set(ctx, key(k), count(1), 0))
+			}
+			must(owner.Lock(ctx, key("changed"), 0))
+			must(owner.Lock(ctx, key("removed"), 0))
+			var replies []imap.Entry
+			var g sync.WaitGroup
+			g.Go(func() { replies = must(m.ExecuteWhere(ctx, query.Less("this", query.IntOf(5)), "add", nil)) })
+			time.Sleep(time.Second) // it has found all three
+			must(owner.Set(ctx, key("changed"), count(7), 0))
+			must(owner.Remove(ctx, key("removed")))
+			for _, k := range []string{"changed", "removed"} {
+				if err := owner.Unlock(ctx, key(k)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g.Wait()
+			for k, want := range map[string]imap.Data{"changed": count(7), "removed": nil, "left": count(2)} {
+				if got := must(m.Get(ctx, key(k))).Value; string(got) != string(want) {
+					t.Errorf("map %s: %s is %q", name, k, got)
+				}
+			}
+			if len(replies) != 3 {
+				t.Errorf("map %s: %d replies", name, len(replies))
+			}
+			for _, e := range replies {
+				if want := map[bool]imap.Data{true: count(2)}[string(e.Key) == string(key("left").Data)]; string(e.Value) != string(want) {
+					t.Errorf("map %s: %s replied %q", name, e.Key.Show(), e.Value)
+				}
+			}
+		}
 	})
 }

@@ -80,6 +80,7 @@ def processors(client):
         same(f"the first call, {name}", m.execute_on_key("a", Numbered(67, 1, 5)), 5)
         same(f"the second call, {name}", m.execute_on_key("a", Numbered(67, 1, 2)), 7)
         same(f"several, {name}", sorted(m.execute_on_keys(["a", "b"], Numbered(67, 1, 1))), [("a", 8), ("b", 1)])
+        same(f"one twice, {name}", m.execute_on_keys(["b", "b"], Numbered(67, 1, 0)), [("b", 1)])
         same(f"all, {name}", sorted(m.execute_on_entries(Numbered(67, 1, 1))), [("a", 9), ("b", 2)])
         over_5 = predicate.greater("this", 5)
         same(f"some, {name}", m.execute_on_entries(Numbered(67, 1, 1), over_5), [("a", 10)])
