@@ -234,8 +234,11 @@ func TestHandlers_NobodyWaitsForOneself(t *testing.T) {
 	s := newTestServer(3)
 	request := func(p *peer, id uint32) message {
 		return p.ask(specs[id], func(f field) any {
-			if f.name == "name" {
+			switch {
+			case f.name == "name":
 				return "m"
+			case id == lockID && f.name == "ttl":
+				return int64(-1) // the lock does not end by itself
 			}
 			return aValue(specs[id], f)
 		})
