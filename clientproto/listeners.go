@@ -146,7 +146,7 @@ const unnumbered = 1
 // nearCacheListener tells a client which keys it may not answer from its near cache any more. What was lost on the way, it is told of as of all.
 func nearCacheListener(ctx context.Context, q *call) ([]byte, error) {
 	kind, id := q.spec.id+2, q.m.correlation()
-	return q.listen(ctx, imap.ListenerConfig{}, func(x imap.Event) {
+	return q.listen(ctx, imap.ListenerConfig{Again: true}, func(x imap.Event) {
 		e := newEvent(kind, id, int32(x.Partition))
 		e.uuid(uuidOf(string(x.From)))
 		e.uuid(partitionUUID(q.c.s, int(x.Partition)))

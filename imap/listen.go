@@ -57,6 +57,7 @@ type ListenerConfig struct {
 	Value     bool             // with the new value
 	Old       bool             // with the old value
 	LocalOnly bool             // only of partitions whose primary is this member
+	Again     bool             // LocalOnly: rather twice than never. A new primary tells what the one before may have told, if it still knows it
 	Queue     int              // events that may wait for the listener; 0: DefaultQueue
 }
 
@@ -105,7 +106,7 @@ func (m *Map) registration(cfg *ListenerConfig) (*registration, error) {
 	}
 	reg, err := w.compile(m.g.registry.self)
 	if err == nil && cfg.LocalOnly {
-		reg.local = true
+		reg.local, reg.heeds = true, !cfg.Again
 	}
 	return reg, err
 }

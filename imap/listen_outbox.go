@@ -34,6 +34,7 @@ type registration struct {
 	wire   wireReg
 	match  *query.Matcher // nil: all
 	local  bool           // only its owner knows it
+	heeds  bool           // local: it goes behind what other primaries have told
 	out    *outbox
 	events EventType
 }

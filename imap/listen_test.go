@@ -344,6 +344,7 @@ func TestRegistry_LearnsAndForgets(t *testing.T) {
 
 func FuzzRegistry(f *testing.F) {
 	f.Add(encode(registryMsg{Announce: &announcement{Version: 1, Regs: []wireReg{{N: 1, Map: "m", Where: query.True().Append(nil)}}}}))
+	f.Add(encode(registryMsg{Marks: []mark{{Partition: 3, Born: 1, Seq: 7}, {Partition: -1}}}))
 	f.Add(encode(registryMsg{Events: &eventsMsg{Listener: 1, Stream: 1, N: 1, Items: []item{{Kind: itemStart, Seq: 5}, {Kind: itemChange, Seq: 6}, {Kind: itemLost, Count: 2}}}}))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r := NewRegistry("self", nil)

@@ -47,6 +47,7 @@ type announcement struct {
 	Regs    []wireReg
 	Indexes []wireIndex
 	Schemas []wireSchema
+	Heeds   bool // it has listeners that heed marks
 	Clock   uint64
 	Dropped []wireDrop
 }
@@ -72,12 +73,14 @@ type wireSchema struct {
 type registryMsg struct {
 	Announce *announcement
 	Events   *eventsMsg
+	Marks    []mark
 }
 
 // owner is another member's part.
 type owner struct {
 	version uint64
 	regs    map[uint64]*registration
+	heeds   bool // it is told marks
 	member  bool // it has been seen as a member
 	since   time.Time
 }
@@ -96,6 +99,7 @@ type Registry struct {
 	now     atomic.Pointer[announced]
 	wake    chan struct{} // one token: there is something to do
 	marks   marks
+	before  map[grid.PartitionID]attendReply // of Run alone: what moved before the last report of progress
 
 	indexStep int              // entries that one query takes into indexes; set once
 	configs   table[MapConfig] // of maps, for their indexes; set once
@@ -105,6 +109,7 @@ type Registry struct {
 	next    uint64 // id of the next listener
 	own     map[uint64]*registration
 	inboxes map[uint64]*inbox
+	heeders int // how many of them heed marks
 	owners  map[grid.MemberID]*owner
 	told    map[grid.MemberID]*told
 	indexes indexDefs
@@ -184,7 +189,10 @@ func (r *Registry) listen(reg *registration, queue int, fn func(Event)) (*inbox,
 	reg.id.n, reg.wire.N = r.next, r.next
 	in := newInbox(reg, queue, fn)
 	r.own[r.next], r.inboxes[r.next] = reg, in
-	if !reg.local {
+	if reg.heeds {
+		r.heeders++
+	}
+	if !reg.local || reg.heeds && r.heeders == 1 {
 		r.version++
 	}
 	r.wg.Go(in.run)
@@ -201,7 +209,10 @@ func (r *Registry) unlisten(in *inbox) {
 	}
 	delete(r.own, in.reg.id.n)
 	delete(r.inboxes, in.reg.id.n)
-	if !in.reg.local {
+	if in.reg.heeds {
+		r.heeders--
+	}
+	if !in.reg.local || in.reg.heeds && r.heeders == 0 {
 		r.version++
 	}
 	r.rebuild()
@@ -281,50 +292,6 @@ func (r *Registry) awaitKnown(ctx context.Context, version uint64) error {
 	}
 }
 
-// marks are how far the partitions have come whose primary this member is, or was.
-type marks struct {
-	mu    sync.Mutex // guards what follows; taken alone, or while a partition's lock is held
-	list  map[grid.PartitionID]attendReply
-	moved map[grid.PartitionID]bool
-}
-
-func (m *marks) set(p grid.PartitionID, born, seq uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.list == nil {
-		m.list, m.moved = map[grid.PartitionID]attendReply{}, map[grid.PartitionID]bool{}
-	}
-	m.list[p], m.moved[p] = attendReply{born, seq}, true
-}
-
-func (m *marks) at(p grid.PartitionID) (born, seq uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.list[p].Born, m.list[p].Seq
-}
-
-// takeMoved returns those that have moved since the last call.
-func (m *marks) takeMoved() map[grid.PartitionID]attendReply {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	out := make(map[grid.PartitionID]attendReply, len(m.moved))
-	for p := range m.moved {
-		out[p] = m.list[p]
-	}
-	clear(m.moved)
-	return out
-}
-
-// progress lets all listeners that have nothing waiting know how far partitions have come.
-func (r *Registry) progress() {
-	moved := r.marks.takeMoved()
-	for _, reg := range r.now.Load().regs {
-		for p, at := range moved {
-			reg.out.progress(p, at.Born, at.Seq)
-		}
-	}
-}
-
 // Serve takes another member's message. It does not block.
 func (r *Registry) Serve(from grid.MemberID, body []byte) ([]byte, error) {
 	m, err := decode[registryMsg](body)
@@ -336,6 +303,8 @@ func (r *Registry) Serve(from grid.MemberID, body []byte) ([]byte, error) {
 	case m.Events != nil:
 		r.deliver(from, *m.Events)
 		return nil, nil
+	case m.Marks != nil:
+		return nil, r.heed(m.Marks)
 	}
 	return nil, fmt.Errorf("%w: a message of no kind", grid.ErrBadMessage)
 }
@@ -385,7 +354,7 @@ func (r *Registry) learn(from grid.MemberID, a announcement) error {
 	if err := r.learnSchemas(a.Schemas); err != nil {
 		return err
 	}
-	o.version, o.regs = a.Version, regs
+	o.version, o.regs, o.heeds = a.Version, regs, a.Heeds
 	r.owners[from] = o
 	r.rebuild()
 	return nil

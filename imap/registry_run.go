@@ -118,7 +118,7 @@ func (r *Registry) announcement() *announcement {
 			a.Regs = append(a.Regs, reg.wire)
 		}
 	}
-	a.Clock = r.clock
+	a.Clock, a.Heeds = r.clock, r.heeders > 0
 	for name, def := range r.indexes {
 		for i, cfg := range def.list {
 			a.Indexes = append(a.Indexes, wireIndex{name, cfg, def.at[i]})

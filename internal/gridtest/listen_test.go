@@ -548,3 +548,63 @@ func TestListen_Refusals(t *testing.T) {
 		}
 	})
 }
+
+// TestListen_LocalOnly_AMemberDies: when a primary dies, the next one does not tell again what the dead one's listeners had been told: clients, which
+// listen at every member, got up to 1,024 old changes of each of its partitions a second time.
+func TestListen_LocalOnly_AMemberDies(t *testing.T) {
+	for _, leave := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := Start(t, 3)
+			defer c.Stop()
+			var recorders []*recorder
+			for _, m := range c.Live() {
+				r, _ := listen(t, m, "m", imap.ListenerConfig{LocalOnly: true})
+				recorders = append(recorders, r)
+			}
+			again, _ := listen(t, c.Live()[0], "m", imap.ListenerConfig{LocalOnly: true, Again: true})
+			put := func(from, to int) {
+				for i := from; i < to; i++ {
+					if _, err := c.Live()[i%2].Map("m").Set(context.Background(), key(fmt.Sprint(i)), imap.String("v"), 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			check := func(want int) {
+				t.Helper()
+				seen := map[string]int{}
+				for _, r := range recorders {
+					for _, e := range r.list() {
+						seen[eventText(e)]++
+					}
+				}
+				for e, n := range seen {
+					if n != 1 {
+						t.Errorf("%s: %d times", e, n)
+					}
+				}
+				if len(seen) != want {
+					t.Errorf("events of %d changes of %d", len(seen), want)
+				}
+			}
+			put(0, 200)
+			time.Sleep(2 * time.Second)
+			check(200)
+			before := len(again.list())
+			if leave {
+				if err := c.Leave(c.Live()[2]); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				c.Crash(c.Live()[2])
+			}
+			time.Sleep(20 * time.Second)
+			check(200)
+			if len(again.list()) == before {
+				t.Error("a listener that wants old events again got none")
+			}
+			put(200, 300)
+			time.Sleep(2 * time.Second)
+			check(300)
+		})
+	}
+}
