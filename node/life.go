@@ -266,7 +266,7 @@ func (l *life) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		if !errors.Is(context.Cause(ctx), ErrCrash) {
-			l.leave(base)
+			l.leave(base, door)
 			orderly = true
 		}
 	case p := <-firstEnded(parts):
@@ -309,12 +309,18 @@ func (l *life) awaitReady(ctx context.Context) error {
 	}
 }
 
-// leave hands over what this member holds. It keeps working meanwhile.
-func (l *life) leave(base context.Context) {
+// leave hands over what this member holds. It keeps working meanwhile, and serves at its door as long as it can answer: a request that came in
+// after the removal would wait in vain, and the end of the member for it.
+func (l *life) leave(base context.Context, door *part) {
 	ctx, cancel := context.WithTimeout(base, l.node.cfg.LeaveTimeout)
 	defer cancel()
 	l.drain(ctx)
-	if err := l.cluster.Leave(ctx); err != nil {
+	err := l.cluster.HandOver(ctx)
+	if err == nil {
+		door.stop()
+		err = l.cluster.Leave(ctx)
+	}
+	if err != nil {
 		l.log.Warn("left without handing everything over", "error", err)
 	}
 }

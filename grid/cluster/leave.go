@@ -12,12 +12,11 @@ import (
 	"gridnode/grid"
 )
 
-// Leave takes this member out of the cluster in good order: it declares itself leaving, waits until its replicas are elsewhere or nobody is
-// there to take them, hands leadership of raft over, gives its lease up and removes itself. It ends with ctx at the latest; an error says what
-// was not reached. Run goes on until its own context ends; so that the others are never without this one's answers, end it after Leave.
-func (c *Cluster) Leave(ctx context.Context) error {
-	s, _ := c.View()
-	if _, ok := s.Member(c.self.ID); !ok {
+// HandOver takes what others need of this member from it: it declares itself leaving, waits until its replicas are elsewhere or nobody is there to
+// take them, and hands leadership of raft over. It is a member still, and answers like one. It ends with ctx at the latest; an error says what was
+// not reached.
+func (c *Cluster) HandOver(ctx context.Context) error {
+	if s, _ := c.View(); !holdsMembership(s, c.self.ID) {
 		return nil
 	}
 	if err := c.declareLeaving(ctx); err != nil {
@@ -26,11 +25,24 @@ func (c *Cluster) Leave(ctx context.Context) error {
 	if err := c.waitView(ctx, func(s *grid.State) bool { return !holdsReplicas(s, c.self.ID) }); err != nil {
 		return fmt.Errorf("hand replicas over: %w", err)
 	}
-	if s, _ := c.View(); !othersRemain(s, c.self.ID) {
-		return nil
-	}
 	if err := c.handLeadershipOver(ctx); err != nil {
 		return fmt.Errorf("hand leadership over: %w", err)
+	}
+	return nil
+}
+
+// Leave takes this member out of the cluster in good order: it hands over what is not handed over yet, gives its lease up and removes itself.
+// From then on it can answer nothing that needs the cluster, so its doors have to be closed before. It ends with ctx at the latest; an error says
+// what was not reached. Run goes on until its own context ends; so that the others are never without this one's answers, end it after Leave.
+func (c *Cluster) Leave(ctx context.Context) error {
+	if s, _ := c.View(); !holdsMembership(s, c.self.ID) {
+		return nil
+	}
+	if err := c.HandOver(ctx); err != nil {
+		return err
+	}
+	if s, _ := c.View(); !othersRemain(s, c.self.ID) {
+		return nil
 	}
 	return c.removeSelf(ctx)
 }

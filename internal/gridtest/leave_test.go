@@ -2,6 +2,7 @@ package gridtest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -71,4 +72,55 @@ func TestRollingReplacement(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLeave_WhoeverAsksTheLeaverIsAnswered: clients that ask a member over HTTP while it leaves are served until its door closes, and find it
+// closed after that. So none of them waits for what it can no longer do, and neither does the end of the member.
+func TestLeave_WhoeverAsksTheLeaverIsAnswered(t *testing.T) {
+	for _, members := range []int{2, 3} {
+		for _, master := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				c := Start(t, members, few)
+				defer c.Stop()
+				c.AwaitSafe(members, time.Minute)
+				m := c.Master()
+				if !master {
+					m = c.others(m)[0]
+				}
+				askers := c.keepAsking(m, 8)
+				time.Sleep(100 * time.Millisecond)
+				start := time.Now()
+				if err := c.Leave(m); err != nil {
+					t.Errorf("%s: %v", m.Host, err)
+				}
+				took := time.Since(start)
+				askers.Wait()
+				if took > 3*time.Second {
+					t.Errorf("of %d members one, master: %v, was gone after %v", members, master, took)
+				}
+			})
+		}
+	}
+}
+
+// keepAsking lets clients write and read through a member until it does not answer any more. What it answers must be right, and soon.
+func (c *Cluster) keepAsking(m *Member, clients int) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				path := fmt.Sprintf("/api/v1/maps/m/entries/k%d-%d", i, n/2%50)
+				start := time.Now()
+				a, err := c.Ask(m, []string{"PUT", "GET"}[n%2], path, "v")
+				if took := time.Since(start); took > time.Second || err == nil && a.Status >= 300 {
+					c.t.Errorf("%s answers after %v: %d %s (%v)", m.Host, took, a.Status, a.Body, err)
+				}
+				if err != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	return &wg
 }

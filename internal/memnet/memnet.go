@@ -225,6 +225,11 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	select {
 	case <-l.done:
 	case l.backlog <- there:
+		select {
+		case <-l.done: // it closed at the same moment, and may have looked for what to break already
+			l.reset()
+		default:
+		}
 		return here, nil
 	case <-ctx.Done(): // nobody is told of a full backlog
 		failed = ctx.Err()

@@ -40,17 +40,21 @@ func (l *listener) Close() error {
 		}
 		l.host.mu.Unlock()
 		close(l.done)
-		for {
-			select {
-			case s := <-l.backlog:
-				s.abort()
-				continue
-			default:
-			}
-			return
-		}
+		l.reset()
 	})
 	return nil
+}
+
+// reset breaks the connections that nobody will accept any more.
+func (l *listener) reset() {
+	for {
+		select {
+		case s := <-l.backlog:
+			s.abort()
+		default:
+			return
+		}
+	}
 }
 
 func (l *listener) Addr() net.Addr { return l.addr }
