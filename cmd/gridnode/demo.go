@@ -81,7 +81,7 @@ type demo struct {
 func (a *app) demo(ctx context.Context, o demoOptions) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGPIPE) // that end the process otherwise, without the clean-up
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE) // that ends the process otherwise, without the clean-up
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, demoBudget, errDemoBudget)
 	defer cancel()

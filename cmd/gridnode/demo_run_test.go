@@ -125,7 +125,7 @@ func startedDemo(t *testing.T, cmd *exec.Cmd) string {
 }
 
 func TestDemo_Interrupted_LeavesNothing(t *testing.T) {
-	for signal, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 1} {
+	for signal, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
 		t.Run(signal.String(), func(t *testing.T) {
 			cmd, temp := demoProgram(t)
 			said := startedDemo(t, cmd)

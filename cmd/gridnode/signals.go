@@ -17,12 +17,15 @@ func (e *signalError) Error() string { return fmt.Sprintf("received %v", e.signa
 // exitCode is what shells expect of a process that a signal ended.
 func (e *signalError) exitCode() int { return 128 + int(e.signal) }
 
-// withSignals returns a context that the first SIGINT or SIGTERM ends. The second calls exit at once. stop waits until signals are no
-// longer listened for.
+// withSignals returns a context that the first SIGINT, SIGTERM or SIGHUP ends; the last one, which comes when a terminal is closed, only if the
+// process was not started to outlive that (nohup). The second calls exit at once. stop waits until signals are no longer listened for.
 func withSignals(ctx context.Context, exit func(code int)) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 2) // both, also when they come before anybody looks
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { handleSignals(signals, done, cancel, exit) })

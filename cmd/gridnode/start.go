@@ -1,15 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,7 +26,7 @@ func (a *app) startCommand() *cobra.Command {
 	var sets []string
 	cmd := &cobra.Command{
 		Use: "start", Short: "Start a member", Args: cobra.NoArgs,
-		Long: "Start a member and run it until SIGINT or SIGTERM; it then hands over what it holds and leaves. A second signal ends it at once.\n" +
+		Long: "Start a member and run it until SIGINT, SIGTERM or SIGHUP; it then hands over what it holds and leaves. A second signal ends it at once.\n" +
 			"A flag wins over --set, that over the environment (GRIDNODE_BACKUP_COUNT=2), that over the file, that over the default.",
 		Example: "  gridnode start\n  gridnode start --name n2 --set engine.state-cleanup-delay-ms=5000",
 	}
@@ -91,7 +95,14 @@ func (v *flagValue) Type() string { return "value" }
 
 // start runs a member until the context ends. A signal is how a member is meant to end, so it is no error.
 func (a *app) start(ctx context.Context, s *settings) error {
-	s.Logger = a.logger(s)
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end; the member goes on
+	log := newLogWriter(a.stderr, func(lost int) []byte {
+		var line bytes.Buffer
+		logger(s, &line).Warn("lines of the log were left out: nobody read them", "lines", lost)
+		return line.Bytes()
+	})
+	defer log.close()
+	s.Logger = logger(s, log)
 	m, err := a.newMember(s.Config)
 	if err != nil {
 		if _, ok := errors.AsType[*node.ConfigError](err); ok {
@@ -108,7 +119,9 @@ func (a *app) start(ctx context.Context, s *settings) error {
 	go func() { ended <- m.Run(ctx) }()
 	select {
 	case <-m.Ready():
-		a.banner(m.Info())
+		screen := newLogWriter(a.stdout, nil)
+		banner(screen, m.Info())
+		screen.close()
 	case err := <-ended:
 		return ending(ctx, err)
 	}
@@ -125,26 +138,26 @@ func ending(ctx context.Context, err error) error {
 	return nil
 }
 
-func (a *app) logger(s *settings) *slog.Logger {
+func logger(s *settings, to io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: s.logLevel}
 	if s.logJSON {
-		return slog.New(slog.NewJSONHandler(a.stderr, options))
+		return slog.New(slog.NewJSONHandler(to, options))
 	}
-	return slog.New(slog.NewTextHandler(a.stderr, options))
+	return slog.New(slog.NewTextHandler(to, options))
 }
 
 // banner says what runs where, and what to do next.
-func (a *app) banner(info node.Info) {
+func banner(to io.Writer, info node.Info) {
 	at := ""
 	if !slices.Contains(defaultEndpoints(), info.HTTPAddr) {
 		at = " --http " + info.HTTPAddr
 	}
-	fmt.Fprintf(a.stdout, "%s\n", readBuild().line())
-	fmt.Fprintf(a.stdout, "  cluster    %-25s member   %s\n", info.ClusterName, info.Name)
-	fmt.Fprintf(a.stdout, "  members    %-25s for members\n", info.GridAddr)
-	fmt.Fprintf(a.stdout, "  http       %-25s REST, /metrics, /readyz\n", info.HTTPAddr)
-	fmt.Fprintf(a.stdout, "  data       memory only               a member that stops forgets; backups do not\n")
-	fmt.Fprintf(a.stdout, "  next       gridnode map put%s hello world 1\n", at)
+	fmt.Fprintf(to, "%s\n", readBuild().line())
+	fmt.Fprintf(to, "  cluster    %-25s member   %s\n", info.ClusterName, info.Name)
+	fmt.Fprintf(to, "  members    %-25s for members\n", info.GridAddr)
+	fmt.Fprintf(to, "  http       %-25s REST, /metrics, /readyz\n", info.HTTPAddr)
+	fmt.Fprintf(to, "  data       memory only               a member that stops forgets; backups do not\n")
+	fmt.Fprintf(to, "  next       gridnode map put%s hello world 1\n", at)
 }
 
 // defaultEndpoints are where clients look when they are not told.

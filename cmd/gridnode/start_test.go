@@ -185,13 +185,15 @@ func TestSignals_FirstEndsTheContext_SecondExits(t *testing.T) {
 }
 
 func TestSignals_OfTheProcess(t *testing.T) {
-	ctx, stop := withSignals(t.Context(), func(code int) { t.Errorf("exit %d", code) })
-	defer stop()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	<-ctx.Done()
-	if _, ok := errors.AsType[*signalError](context.Cause(ctx)); !ok {
-		t.Errorf("cause %v", context.Cause(ctx))
+	for _, first := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		ctx, stop := withSignals(t.Context(), func(code int) { t.Errorf("exit %d", code) })
+		if err := syscall.Kill(os.Getpid(), first); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		if s, ok := errors.AsType[*signalError](context.Cause(ctx)); !ok || s.signal != first {
+			t.Errorf("%v: cause %v", first, context.Cause(ctx))
+		}
+		stop()
 	}
 }
