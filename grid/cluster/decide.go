@@ -135,10 +135,12 @@ func (l *ledger) leased(id grid.MemberID, now time.Time) bool {
 // maxBehind is how many entries a member may be behind, by its last heartbeat, to be made a voter.
 const maxBehind = 64
 
-// ready reports whether a member can be made a voter: the change has to wait for it, so it holds a lease and is not far behind.
+// ready reports whether a member can be made a voter: the change has to wait for it, so it holds a lease, is not far behind, and nothing says that
+// it is dead. Who has just died has a lease still; with its vote and that of the one in its place there would be three, and the next death of
+// that one would stop the cluster.
 func (l *ledger) ready(id grid.MemberID, s *grid.State, now time.Time) bool {
 	t := l.members[id]
-	return t != nil && l.leased(id, now) && t.index > 0 && t.index+maxBehind >= s.Index
+	return t != nil && t.hinted == "" && l.leased(id, now) && t.index > 0 && t.index+maxBehind >= s.Index
 }
 
 // served returns the state without suspended members that are not heard: they are no servers of raft's. To a server that does not answer raft waits up

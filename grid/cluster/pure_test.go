@@ -188,6 +188,14 @@ func TestLedger_Ready(t *testing.T) {
 	if l.ready("m2", s, now.Add(1010*time.Millisecond)) {
 		t.Error("without a lease")
 	}
+	l.hint(hint{id: "m2", why: "it cannot be reached", since: now})
+	if l.ready("m2", s, now) {
+		t.Error("although it seems dead")
+	}
+	l.arrived("m2", 1000, now.Add(time.Millisecond))
+	if !l.ready("m2", s, now.Add(time.Millisecond)) {
+		t.Error("not, although it was heard since")
+	}
 }
 
 // TestLedger_NeverRemovesALeasedMember plays any order of heartbeats, grants, hints and time against the ledger.

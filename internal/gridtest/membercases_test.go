@@ -140,3 +140,31 @@ func TestC200_AMemberThatIsDownForGood(t *testing.T) {
 		full(t, c.Live()[1], 100, 10)
 	})
 }
+
+// TestTwoMembers_OneCrashesAgainAndAgain: of two members the one that is not master dies as soon as it has joined, and is started again at another
+// address at once, many times. What it was may still count as a member when it comes back; the two together must never outvote the master, which
+// is there all the time and serves all the time.
+func TestTwoMembers_OneCrashesAgainAndAgain(t *testing.T) {
+	for _, lives := range []time.Duration{0, 50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			c := Start(t, 2, few)
+			defer c.Stop()
+			c.AwaitSafe(2, time.Minute)
+			master := c.Master()
+			for range 12 {
+				c.Crash(c.others(master)[0])
+				fresh := c.Add()
+				select {
+				case <-fresh.Node.Ready():
+				case <-time.After(20 * time.Second):
+					t.Fatalf("it lived for %v each time; now it does not join any more", lives)
+				}
+				time.Sleep(lives)
+			}
+			a, err := c.Ask(master, "PUT", "/api/v1/maps/m/entries/k", "v")
+			if err != nil || a.Status >= 300 {
+				t.Errorf("it lived for %v each time; the other one answers %d %s (%v)", lives, a.Status, a.Body, err)
+			}
+		})
+	}
+}
