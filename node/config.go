@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -319,12 +320,19 @@ func (c EngineConfig) slots() int {
 	return c.SlotNum
 }
 
+func (c EngineConfig) fewestSlots() int {
+	if c.DynamicSlot {
+		return 0
+	}
+	return 1
+}
+
 func (c EngineConfig) validate() []error {
 	bad := []error{
 		lasting("engine.state-cleanup-delay-ms", c.StateCleanupDelay, 0, maxWait),
 		lasting("engine.history-job-expire-minutes", c.HistoryJobExpire, time.Minute, maxHistoric),
 		within("engine.history-max", c.HistoryMax, 1, maxHistory),
-		within("engine.slot-service.slot-num", c.SlotNum, 0, maxSlots),
+		within("engine.slot-service.slot-num", c.SlotNum, c.fewestSlots(), maxSlots),
 		lasting("engine.checkpoint.interval", c.CheckpointInterval, 10*time.Millisecond, maxWait),
 		lasting("engine.checkpoint.timeout", c.CheckpointTimeout, 10*time.Millisecond, maxWait),
 		within("engine.checkpoint.storage.max-retained", c.CheckpointRetained, 1, maxRetained),
@@ -338,6 +346,8 @@ func (c EngineConfig) validate() []error {
 	case StorageLocalFile:
 		if !filepath.IsAbs(c.CheckpointNamespace) {
 			bad = append(bad, wrong(namespace, "%q is not an absolute path; localfile needs a directory that all members share", c.CheckpointNamespace))
+		} else if f, err := os.Stat(c.CheckpointNamespace); err == nil && !f.IsDir() {
+			bad = append(bad, wrong(namespace, "%q is not a directory", c.CheckpointNamespace))
 		}
 	default:
 		bad = append(bad, wrong("engine.checkpoint.storage.type", "%q is neither grid nor localfile", c.CheckpointStorage))

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,11 @@ func TestValidate_NamesTheKey(t *testing.T) {
 		{"nameless attribute", func(c *Config) { c.Attributes = map[string]string{"": "x"} }, []string{"member-attributes"}},
 		{"loss policy", func(c *Config) { c.OnPartitionLoss = "panic" }, []string{"on-partition-loss"}},
 		{"negative delay", func(c *Config) { c.Engine.StateCleanupDelay = -1 }, []string{"engine.state-cleanup-delay-ms"}},
+		{"no slots", func(c *Config) { c.Engine.DynamicSlot, c.Engine.SlotNum = false, 0 }, []string{"engine.slot-service.slot-num"}},
+		{"no slots, but dynamic ones", func(c *Config) { c.Engine.DynamicSlot, c.Engine.SlotNum = true, 0 }, nil},
+		{"checkpoints in what is no directory", func(c *Config) {
+			c.Engine.CheckpointStorage, c.Engine.CheckpointNamespace = StorageLocalFile, os.Args[0]
+		}, []string{"engine.checkpoint.storage.namespace"}},
 		{"strategy", func(c *Config) { c.Engine.JobScheduleStrategy = "wait" }, []string{"engine.job-schedule-strategy"}},
 		{"all are told", func(c *Config) { c.BackupCount = 9; c.Engine.HistoryMax = 0 }, []string{"backup-count", "engine.history-max"}},
 	}

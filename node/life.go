@@ -123,7 +123,7 @@ func (l *life) newTransport() (*transport.Transport, error) {
 	err := tryPorts(cfg.Bind, l.node.at.grid, cfg.GridPortAuto, func(addr string) (err error) {
 		t, err = transport.New(transport.Config{
 			Network: cfg.Network, Bind: addr, Advertise: cfg.Advertise, Self: l.self, ClusterName: cfg.ClusterName,
-			Logger: l.component("transport"),
+			Logger: l.log.With("member", l.name),
 		})
 		return err
 	})

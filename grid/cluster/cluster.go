@@ -225,6 +225,7 @@ func (c *Cluster) watchLoop(ctx context.Context) error {
 			w.active = true
 			close(c.joined)
 			c.log.Info("joined", "cluster", s.ClusterName, "cluster_id", s.ClusterID, "id", c.self.ID)
+			c.logOverruled(s)
 		}
 		c.logChange(w.members, s.Members)
 		c.dropGone(ctx, w.members, s)
@@ -274,3 +275,16 @@ func (c *Cluster) background(f func()) (ok bool) {
 
 // errNotRunning is what requests get before and after Run.
 func errNotRunning() error { return fmt.Errorf("%w: not running", grid.ErrNotJoined) }
+
+// logOverruled says which of this member's settings have no effect, because the cluster was formed with others. A default is no wish.
+func (c *Cluster) logOverruled(s *grid.State) {
+	standard := DefaultConfig()
+	for _, x := range []struct {
+		key              string
+		here, there, std int
+	}{{"partition-count", c.cfg.Partitions, len(s.Partitions), standard.Partitions}, {"backup-count", c.cfg.Backups, s.Backups, standard.Backups}} {
+		if x.here != x.there && x.here != x.std {
+			c.log.Warn("a setting has no effect: the cluster was formed with another", "setting", x.key, "here", x.here, "cluster", x.there)
+		}
+	}
+}

@@ -237,9 +237,9 @@ func raftLogger(log *slog.Logger) hclog.Logger {
 
 type slogSink struct{ log *slog.Logger }
 
-// Accept is called by hclog for every line.
+// Accept is called by hclog for every line. The names of raft's values are its own ("time" is one), so they are kept apart from ours.
 func (s slogSink) Accept(_ string, level hclog.Level, msg string, args ...any) {
 	if s.log.Enabled(context.Background(), slog.LevelDebug) {
-		s.log.Debug(msg, append([]any{"raft_level", level.String()}, args...)...)
+		s.log.Debug(msg, "raft_level", level.String(), slog.Group("raft", args...))
 	}
 }
