@@ -18,6 +18,7 @@ var errCutOff = fmt.Errorf("%w: it has had none for %v, so it seems to be cut of
 // cutOff tells those who wait for other members that waiting is of no use. look is called by one goroutine, happened by any.
 type cutOff struct {
 	since time.Time // from when on there is no lease; zero while there is one
+	had   bool      // there has been one
 	is    bool
 	said  atomic.Pointer[chan struct{}] // closed while this member is cut off
 }
@@ -28,11 +29,12 @@ func newCutOff() *cutOff {
 	return c
 }
 
-// look takes in whether there is a lease now.
-func (c *cutOff) look(leased bool, now time.Time) {
+// look takes in whether there is a lease now. It reports whether that makes a member that has served cut off, or not any more.
+func (c *cutOff) look(leased bool, now time.Time) (news bool) {
 	switch {
 	case leased:
-		c.since = time.Time{}
+		news = c.had && c.is
+		c.since, c.had = time.Time{}, true
 		if c.is {
 			c.is = false
 			c.said.Store(new(make(chan struct{})))
@@ -40,8 +42,19 @@ func (c *cutOff) look(leased bool, now time.Time) {
 	case c.since.IsZero():
 		c.since = now
 	case !c.is && now.Sub(c.since) >= cutOffAfter:
-		c.is = true
+		c.is, news = true, c.had
 		close(*c.said.Load())
+	}
+	return news
+}
+
+// lookForLease is what is done at each tick.
+func (h *Host) lookForLease(now time.Time) {
+	switch news := h.lone.look(h.cfg.Leased(), now); {
+	case news && h.lone.is:
+		h.log.Warn("cut off from the master, or there is none: all that needs a lease is refused", "without_lease_for", cutOffAfter)
+	case news:
+		h.log.Info("this member has a lease again and serves")
 	}
 }
 

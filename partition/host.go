@@ -199,7 +199,7 @@ func (h *Host) ticks(ctx context.Context) error {
 		select {
 		case <-t.C:
 			now := time.Now()
-			h.lone.look(h.cfg.Leased(), now)
+			h.lookForLease(now)
 			for _, r := range h.state.Load().replicas {
 				r.tick(now)
 			}

@@ -39,7 +39,7 @@ const (
 type step struct {
 	kind   stepKind
 	target string // for join
-	reason error  // for conflict
+	why    string // for wait and conflict: of those that answer, and what is missing
 }
 
 // nextStep decides. At most one of several members that start at once forms a cluster, by a bakery: whoever wants to form says so first and
@@ -52,7 +52,7 @@ func nextStep(o outlook) step {
 			continue
 		}
 		if home != nil && home.ClusterID != m.ClusterID {
-			return step{kind: conflict, reason: twoClusters(*home, m)}
+			return step{kind: conflict, why: twoClusters(*home, m).Error()}
 		}
 		if home == nil || m.Master != "" && home.Master == "" {
 			home = &o.others[i]
@@ -65,15 +65,15 @@ func nextStep(o outlook) step {
 	for _, m := range o.others {
 		lower := m.Address < o.self.Address
 		if lower || m.Phase == forming && o.self.Phase != forming {
-			return step{kind: wait}
+			return step{kind: wait, why: whyWait(o)}
 		}
 		higherForms = higherForms || m.Phase == forming
 	}
 	switch {
 	case 1+len(o.others) < o.self.Expect:
-		return step{kind: wait}
+		return step{kind: wait, why: whyWait(o)}
 	case o.self.Expect == 1 && !o.mayLead:
-		return step{kind: wait}
+		return step{kind: wait, why: whyWait(o)}
 	case o.self.Phase != forming:
 		return step{kind: declare}
 	case higherForms:
@@ -186,6 +186,7 @@ func (f *formation) mayLead(rounds int) bool {
 
 // formationLoop brings this member into a cluster, then ends.
 func (c *Cluster) formationLoop(ctx context.Context, r *raft.Raft) error {
+	w := &waiting{since: time.Now()}
 	for rounds := 1; ; rounds++ {
 		if s, _ := c.View(); s.Formed() {
 			return nil
@@ -203,13 +204,14 @@ func (c *Cluster) formationLoop(ctx context.Context, r *raft.Raft) error {
 			return c.bootstrap(ctx, r)
 		case join:
 			c.form.set(alone)
-			if done, err := c.joinVia(ctx, next.target); done || err != nil {
+			if done, err := c.joinVia(ctx, next.target, w); done || err != nil {
 				return err
 			}
 		case conflict:
-			c.log.Error("cannot tell which cluster to join", "error", next.reason)
+			c.complain(w, slog.LevelError, 0, next.why)
 			c.form.set(alone)
 		case wait:
+			c.complain(w, slog.LevelWarn, joinSoon, next.why)
 			c.form.set(alone)
 		}
 		if !pause(ctx, probeEvery/2+rand.N(probeEvery)) {
@@ -263,6 +265,7 @@ func (c *Cluster) look(ctx context.Context) []helloMsg {
 		})
 	}
 	asks.Wait()
+	slices.SortFunc(out, func(a, b helloMsg) int { return cmp.Compare(a.Address, b.Address) }) // so that the same ones are always told of alike
 	return out
 }
 
@@ -295,7 +298,7 @@ func (c *Cluster) bootstrap(ctx context.Context, r *raft.Raft) error {
 
 // joinVia asks for membership at the address, and waits until this member sees itself in the agreed state; done is false if it has to look for
 // somebody to ask again.
-func (c *Cluster) joinVia(ctx context.Context, addr string) (done bool, err error) {
+func (c *Cluster) joinVia(ctx context.Context, addr string, w *waiting) (done bool, err error) {
 	q := joinMsg{Member: c.self}
 	for failures := 0; failures < 3; {
 		s, superseded := c.View()
@@ -307,9 +310,9 @@ func (c *Cluster) joinVia(ctx context.Context, addr string) (done bool, err erro
 		case ctx.Err() != nil:
 			return true, nil
 		case errors.Is(err, grid.ErrNotReady): // the address is taken, for now
-			c.log.Info("waiting to join", "at", addr, "because", err)
+			c.complain(w, slog.LevelInfo, 0, fmt.Sprintf("%s: %v", addr, err))
 		case err != nil:
-			c.log.Debug("cannot join", "at", addr, "error", err)
+			c.complain(w, slog.LevelWarn, joinSoon, fmt.Sprintf("%s: %v", addr, err))
 			failures++
 		case a.Removed:
 			return true, ErrRemoved
@@ -319,6 +322,7 @@ func (c *Cluster) joinVia(ctx context.Context, addr string) (done bool, err erro
 			addr = a.Master
 			continue
 		default:
+			c.complain(w, slog.LevelWarn, joinSoon, addr+" is in a cluster that has no master at the moment")
 			failures++
 		}
 		timer := time.NewTimer(probeEvery)
