@@ -599,7 +599,7 @@ func TestListen_LocalOnly_AMemberDies(t *testing.T) {
 			}
 			time.Sleep(20 * time.Second)
 			check(200)
-			if len(again.list()) == before {
+			if !leave && len(again.list()) == before { // after a planned hand-over there may be none
 				t.Error("a listener that wants old events again got none")
 			}
 			put(200, 300)
