@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -38,7 +39,13 @@ func nearMap(t *testing.T, members []*Process, name string, near bool) *hazelcas
 
 // A near cache is told of every change, also of those that were on their way when a member died: soon after, no key is answered from it with a
 // value that is not the newest.
-func TestNearCache_HasNothingStaleAfterAKill(t *testing.T) {
+func TestNearCache_HasNothingStaleAfterAKill(t *testing.T) { nothingStale(t, (*Process).Kill) }
+
+// The same when a member leaves.
+func TestNearCache_HasNothingStaleAfterALeave(t *testing.T) { nothingStale(t, (*Process).Leave) }
+
+// nothingStale lets a client fill its near cache while another one writes, until one of three members ends.
+func nothingStale(t *testing.T, end func(*Process)) {
 	t.Parallel()
 	members := startMembers(t, 3)
 	safe(t, members)
@@ -67,33 +74,37 @@ func TestNearCache_HasNothingStaleAfterAKill(t *testing.T) {
 		})
 	}
 	time.Sleep(500 * time.Millisecond)
-	members[2].Kill()
+	wg.Go(func() { end(members[2]) })
+	time.Sleep(rand.N(200 * time.Millisecond))
 	stop() // later writes would hide what has been missed
 	wg.Wait()
+	wrong := ""
+	for deadline := time.Now().Add(3*time.Second + unsent); ; time.Sleep(100 * time.Millisecond) {
+		if wrong = unlike(ctx, near, far, keys); wrong == "" || time.Now().After(deadline) {
+			break
+		}
+	}
+	if wrong != "" {
+		t.Errorf("the near cache is not the map:\n%s", wrong)
+	}
+	if s := near.LocalMapStats().NearCacheStats; s.Hits == 0 || s.Invalidations == 0 {
+		t.Errorf("the near cache was not used: %+v", s)
+	}
+}
+
+// unlike lists the keys from 0 that have different values in two views of a map, or that one of them does not answer.
+func unlike(ctx context.Context, near, far *hazelcast.Map, keys int64) (wrong string) {
 	get := func(m *hazelcast.Map, k int64) (any, error) {
 		call, done := context.WithTimeout(ctx, unsent)
 		defer done()
 		return m.Get(call, k)
 	}
-	deadline := time.Now().Add(3*time.Second + unsent)
-	for {
-		wrong := ""
-		for k := range int64(keys) {
-			got, err1 := get(near, k)
-			want, err2 := get(far, k)
-			if err1 != nil || err2 != nil || got != want {
-				wrong += fmt.Sprintf("%d: %v, %v; %v, %v\n", k, got, err1, want, err2)
-			}
+	for k := range keys {
+		got, err1 := get(near, k)
+		want, err2 := get(far, k)
+		if err1 != nil || err2 != nil || got != want {
+			wrong += fmt.Sprintf("%d: %v, %v; %v, %v\n", k, got, err1, want, err2)
 		}
-		if wrong == "" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the near cache is not the map:\n%s", wrong)
-		}
-		time.Sleep(100 * time.Millisecond)
 	}
-	if s := near.LocalMapStats().NearCacheStats; s.Hits == 0 || s.Invalidations == 0 {
-		t.Errorf("the near cache was not used: %+v", s)
-	}
+	return wrong
 }
