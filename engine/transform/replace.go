@@ -11,10 +11,17 @@ import (
 
 // Replace changes the text of one string field: what pattern finds becomes replacement, everywhere or, with replace_first, once. The pattern
 // is plain text, or with is_regex a regular expression (RE2) and the replacement then as Java has it: $1 and ${name} stand for groups, and
-// \ takes the meaning from the next character. Null stays null.
+// \ takes the meaning from the next character. Null stays null. A text that grows beyond 16 MiB fails the job.
 type Replace struct {
 	where, field string
-	replace      func(string) string
+	replace      func(string) (string, error)
+}
+
+// maxGrown is how long a text may become, in bytes; one that has been longer before may stay so. A few rows fill the memory of a member otherwise.
+const maxGrown = 16 << 20
+
+func (t *Replace) tooLong(before int) error {
+	return plugin.Permanentf("%s: option \"replacement\" makes a text of %d bytes of the field %q longer than %d bytes", t.where, before, t.field, maxGrown)
 }
 
 // NewReplace returns the transform Replace.
@@ -33,7 +40,16 @@ func NewReplace(o plugin.Options) (plugin.Transform, error) {
 		if first {
 			count = 1
 		}
-		t.replace = func(s string) string { return strings.Replace(s, pattern, replacement, count) }
+		t.replace = func(s string) (string, error) {
+			n := strings.Count(s, pattern)
+			if first {
+				n = min(n, 1)
+			}
+			if len(s)+n*(len(replacement)-len(pattern)) > max(maxGrown, len(s)) {
+				return "", t.tooLong(len(s))
+			}
+			return strings.Replace(s, pattern, replacement, count), nil
+		}
 		return t, r.Done()
 	}
 	re, err := regexp.Compile(pattern)
@@ -45,7 +61,13 @@ func NewReplace(o plugin.Options) (plugin.Transform, error) {
 	if err != nil {
 		r.Fail("replacement", "is %q: %s", replacement, err)
 	}
-	t.replace = func(s string) string { return replaceGroups(re, s, parts, first) }
+	t.replace = func(s string) (string, error) {
+		out, ok := replaceGroups(re, s, parts, first)
+		if !ok {
+			return "", t.tooLong(len(s))
+		}
+		return out, nil
+	}
 	return t, r.Done()
 }
 
@@ -63,7 +85,7 @@ func (t *Replace) Bind(in plugin.Schema) (plugin.Schema, plugin.Mapper, error) {
 
 type replacer struct {
 	index   int
-	replace func(string) string
+	replace func(string) (string, error)
 }
 
 // Map implements [plugin.Mapper].
@@ -72,8 +94,12 @@ func (m *replacer) Map(in plugin.Row) (plugin.Row, bool, error) {
 	if !ok {
 		return in, true, nil
 	}
+	replaced, err := m.replace(s)
+	if err != nil {
+		return nil, false, err
+	}
 	out := append(plugin.Row(nil), in...)
-	out[m.index] = m.replace(s)
+	out[m.index] = replaced
 	return out, true, nil
 }
 
@@ -135,7 +161,8 @@ func javaGroup(s string, re *regexp.Regexp) (group, length int, err error) {
 	return group, length, nil
 }
 
-func replaceGroups(re *regexp.Regexp, s string, parts []part, first bool) string {
+// replaceGroups returns false for a text that grows too long.
+func replaceGroups(re *regexp.Regexp, s string, parts []part, first bool) (string, bool) {
 	count := -1
 	if first {
 		count = 1
@@ -151,9 +178,12 @@ func replaceGroups(re *regexp.Regexp, s string, parts []part, first bool) string
 			case m[2*p.group] >= 0:
 				b.WriteString(s[m[2*p.group]:m[2*p.group+1]])
 			}
+			if b.Len() > max(maxGrown, len(s)) {
+				return "", false
+			}
 		}
 		end = m[1]
 	}
 	b.WriteString(s[end:])
-	return b.String()
+	return b.String(), b.Len() <= max(maxGrown, len(s))
 }

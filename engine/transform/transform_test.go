@@ -139,3 +139,18 @@ func TestReplace(t *testing.T) {
 		})
 	}
 }
+
+// A text may be long, but a transform does not make it so without bound; what it was before it may stay.
+func TestReplace_DoesNotGrowWithoutBound(t *testing.T) {
+	long := strings.Repeat("a", 1<<20)
+	for _, flags := range []string{``, `,"is_regex":true`} {
+		options := options(t, `{"replace_field":"name","pattern":"a","replacement":"`+strings.Repeat("b", 1000)+`"`+flags+`}`)
+		_, _, err := apply(NewReplace, options, plugin.Row{int64(1), long, nil})
+		if _, ok := errors.AsType[*plugin.PermanentError](err); !ok || !strings.Contains(err.Error(), `option "replacement"`) {
+			t.Errorf("with %q: %v", flags, err)
+		}
+		if _, row, err := apply(NewReplace, options, plugin.Row{int64(1), strings.Repeat("c", maxGrown+1), nil}); err != nil || len(row[1].(string)) != maxGrown+1 {
+			t.Errorf("a long text that does not grow, with %q: %v", flags, err)
+		}
+	}
+}
