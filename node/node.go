@@ -184,14 +184,18 @@ func (n *Node) State() *grid.State {
 }
 
 // Safe reports whether every partition has its full set of replicas, as far as there are members, and nothing is under way or owed: a member
-// that has just joined has its share.
+// that has just joined has its share. It is false as well if this node cannot know, or a member that may hold replicas does not seem to be there.
 func (n *Node) Safe() bool {
 	l := n.current()
 	if l == nil {
 		return false
 	}
 	s, _ := l.cluster.View()
-	return s.Complete() && l.host.Moves(s).Done()
+	return l.safe(s)
+}
+
+func (l *life) safe(s *grid.State) bool {
+	return s.Complete() && l.host.Moves(s).Done() && l.cluster.Certain(s)
 }
 
 // Recover makes those members that this one can reach go on without the others, after the majority of the voters is gone for good; without

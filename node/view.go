@@ -25,6 +25,8 @@ func (g restGrid) State() *grid.State {
 
 func (g restGrid) Moves(s *grid.State) grid.Moves { return g.l.host.Moves(s) }
 
+func (g restGrid) Safe(s *grid.State) bool { return g.l.safe(s) }
+
 func (g restGrid) Sending() grid.Sending { return g.l.host.Sending() }
 
 func (g restGrid) SetTags(ctx context.Context, tags map[string]string) error {

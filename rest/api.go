@@ -117,6 +117,8 @@ type Grid interface {
 	State() *grid.State
 	// Moves returns what the table of a state owes yet. It is quick when asked again for the same.
 	Moves(*grid.State) grid.Moves
+	// Safe reports whether every partition has what it should have in a state, nothing is under way or owed, and this member can know.
+	Safe(*grid.State) bool
 	// Sending returns what this member sends of whole partitions.
 	Sending() grid.Sending
 	Self() grid.MemberID

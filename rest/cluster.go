@@ -54,11 +54,6 @@ type sendingShape struct {
 	Left   int64 `json:"bytesLeft"` // of the copies under way, about
 }
 
-// safe reports whether every partition has what it should have, and nothing is under way or owed.
-func (s *Server) safe(state *grid.State) bool {
-	return state.Complete() && s.cfg.Grid.Moves(state).Done()
-}
-
 func (s *Server) cluster(w http.ResponseWriter, r *http.Request) error {
 	state, err := s.state()
 	if err != nil {
@@ -69,7 +64,7 @@ func (s *Server) cluster(w http.ResponseWriter, r *http.Request) error {
 		ClusterID: state.ClusterID, Name: state.ClusterName, Size: len(state.Members),
 		Master: state.Master, MasterName: master.Name, Term: state.Term,
 		Partitions: len(state.Partitions), BackupCount: state.Backups, Backups: state.LeastBackups(),
-		DataMembers: len(state.DataMembers()), Safe: s.safe(state), Losses: state.Losses, Recoveries: state.Recoveries,
+		DataMembers: len(state.DataMembers()), Safe: s.cfg.Grid.Safe(state), Losses: state.Losses, Recoveries: state.Recoveries,
 		Self: s.cfg.Grid.Self(), Version: s.cfg.Version,
 	}
 	moves, sending := s.cfg.Grid.Moves(state), s.cfg.Grid.Sending()

@@ -284,6 +284,8 @@ func (f *fakeGrid) Moves(*grid.State) grid.Moves {
 	return grid.Moves{Running: 1, Waiting: 2, HandOvers: 3, Drops: 4}
 }
 
+func (f *fakeGrid) Safe(s *grid.State) bool { return s.Complete() && f.Moves(s).Done() }
+
 func (f *fakeGrid) Sending() grid.Sending { return grid.Sending{Copies: 1, Sent: 5000, Left: 131072} }
 
 func (f *fakeGrid) Recover(_ context.Context, force bool) (grid.Recovery, error) {

@@ -120,7 +120,7 @@ func (s *Server) health() healthShape {
 	if err != nil {
 		return shape
 	}
-	shape.ClusterState, shape.ClusterSafe, shape.ClusterSize = "ACTIVE", s.safe(state), len(state.Members)
+	shape.ClusterState, shape.ClusterSafe, shape.ClusterSize = "ACTIVE", s.cfg.Grid.Safe(state), len(state.Members)
 	if self, ok := state.Member(s.cfg.Grid.Self()); ok && self.State == grid.Active {
 		shape.NodeState = "ACTIVE"
 	} else if ok && self.State == grid.Leaving {

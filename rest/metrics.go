@@ -83,7 +83,7 @@ func newClusterCollector(s *Server) *clusterCollector {
 	c := &clusterCollector{server: s, descs: map[string]*prometheus.Desc{}}
 	desc := func(name, help string, labels ...string) { c.descs[name] = prometheus.NewDesc(name, help, labels, nil) }
 	desc("gridnode_cluster_members", "Members of the cluster.")
-	desc("gridnode_cluster_safe", "1 if every partition has all its replicas and no move is under way or owed.")
+	desc("gridnode_cluster_safe", "1 if every partition has all its replicas, no move is under way or owed, and no data member seems dead, as far as this member can know.")
 	desc("gridnode_master", "1 on the member that is master.")
 	desc("gridnode_term", "Term of the master.")
 	desc("gridnode_partitions", "Partitions of this member, by its role in them.", "role")
@@ -142,7 +142,7 @@ func (c *clusterCollector) collectGrid(state *grid.State, emit emitter) {
 	}
 	master, _ := state.Member(state.Master)
 	emit("gridnode_cluster_members", float64(len(state.Members)))
-	emit("gridnode_cluster_safe", oneIf(c.server.safe(state)))
+	emit("gridnode_cluster_safe", oneIf(c.server.cfg.Grid.Safe(state)))
 	emit("gridnode_master", oneIf(state.Master == self))
 	emit("gridnode_term", float64(state.Term))
 	emit("gridnode_partitions", float64(mine.owned), "primary")
@@ -167,7 +167,7 @@ func (c *clusterCollector) collectGrid(state *grid.State, emit emitter) {
 	}
 	emit("hazelcast_partition_partitionCount", float64(len(state.Partitions)), cluster)
 	emit("hazelcast_partition_activePartition", float64(mine.owned), cluster)
-	emit("hazelcast_partition_isClusterSafe", oneIf(c.server.safe(state)), cluster)
+	emit("hazelcast_partition_isClusterSafe", oneIf(c.server.cfg.Grid.Safe(state)), cluster)
 }
 
 // collectJobs leaves the figures out when they cannot be had: unknown is not zero.

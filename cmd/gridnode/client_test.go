@@ -361,6 +361,8 @@ func TestMembers_Line(t *testing.T) {
 		{clusterInfo{Partitions: 1, BackupCount: 1, Backups: 1, DataMembers: 3, Moves: 1}, "1 partition, 1 backup each, cluster not safe yet (1 move)"},
 		{clusterInfo{Partitions: 1, BackupCount: 1, Backups: 1, DataMembers: 3, Moves: 1, MovesWaiting: 5, HandOvers: 2, Drops: 4},
 			"1 partition, 1 backup each, cluster not safe yet (12 moves)"},
+		{clusterInfo{Partitions: 1, BackupCount: 1, Backups: 1, DataMembers: 3},
+			"1 partition, 1 backup each, cluster not known to be safe: a member or the master does not seem to be there"},
 		{clusterInfo{Partitions: 9, DataMembers: 1, LostPartitions: 2, Safe: true}, "9 partitions, 0 backups each, 2 LOST"},
 	}
 	for _, tt := range tests {

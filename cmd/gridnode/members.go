@@ -69,6 +69,9 @@ func (a *app) membersCommand() *cobra.Command {
 	return cmd
 }
 
+// owed is how many moves are under way or to come.
+func (c clusterInfo) owed() int { return c.Moves + c.MovesWaiting + c.HandOvers + c.Drops }
+
 // line says in one line how well the data is kept.
 func (c clusterInfo) line() string {
 	partitions, kept := plural(c.Partitions, "partition"), plural(c.Backups, "backup")+" each"
@@ -84,8 +87,10 @@ func (c clusterInfo) line() string {
 		return fmt.Sprintf("%s, %s, %d LOST", partitions, kept, c.LostPartitions)
 	case c.DataMembers == 0:
 		return fmt.Sprintf("%s, no data members: nothing can be stored", partitions)
+	case !c.Safe && c.owed() == 0:
+		return fmt.Sprintf("%s, %s, cluster not known to be safe: a member or the master does not seem to be there", partitions, kept)
 	case !c.Safe:
-		return fmt.Sprintf("%s, %s, cluster not safe yet (%s)", partitions, kept, plural(c.Moves+c.MovesWaiting+c.HandOvers+c.Drops, "move"))
+		return fmt.Sprintf("%s, %s, cluster not safe yet (%s)", partitions, kept, plural(c.owed(), "move"))
 	case few != "" && c.Backups == 0:
 		return fmt.Sprintf("%s, no backups: %s", partitions, few)
 	case few != "":

@@ -35,6 +35,7 @@ type Cluster struct {
 	group   atomic.Pointer[group]     // likewise; its raft is the one above
 	reign   atomic.Pointer[reign]     // set while this member is master
 	beats   chan beatResult
+	told    atomic.Pointer[beatReply] // the last one that granted a lease
 	leaving atomic.Bool
 
 	heard    sync.Map // grid.MemberID -> time.Time: when it last answered a heartbeat; members only
@@ -105,6 +106,13 @@ func (c *Cluster) Joined() <-chan struct{} { return c.joined }
 
 // LeaseValid reports whether this member may act as one right now. It takes no lock.
 func (c *Cluster) LeaseValid() bool { return c.lease.valid() }
+
+// Certain reports whether a state is what this member can rely on to tell how the cluster is: it has a lease, the state is no older than what the
+// master had when it granted it, and the master then took nobody who may hold replicas for dead or silent.
+func (c *Cluster) Certain(s *grid.State) bool {
+	told := c.told.Load()
+	return c.lease.valid() && told != nil && !told.Doubt && s.Index >= told.Index
+}
 
 // LeaseRenewed returns how long ago this member asked for the lease that the master granted it last; ok is false if none ever was. Only a
 // master that lives and leads a majority grants, so this is how long that has been certain.

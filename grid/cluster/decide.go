@@ -132,6 +132,14 @@ func (l *ledger) leased(id grid.MemberID, now time.Time) bool {
 	return t != nil && !t.removing && now.Before(t.until)
 }
 
+// doubt reports whether a member that may hold replicas does not seem to be there. The state says that it is, until its lease is over.
+func (l *ledger) doubt(s *grid.State, now time.Time) bool {
+	return slices.ContainsFunc(s.Members, func(m grid.Member) bool {
+		t := l.members[m.ID]
+		return m.ID != l.self && m.Has(grid.RoleData) && (t == nil || t.hinted != "" || now.Sub(t.heard) > l.lease)
+	})
+}
+
 // maxBehind is how many entries a member may be behind, by its last heartbeat, to be made a voter.
 const maxBehind = 64
 

@@ -116,6 +116,7 @@ func (c *Cluster) beat(targets []grid.MemberID, index uint64) {
 			}
 			if r.err == nil && r.reply.Granted {
 				c.lease.extend(sent)
+				c.told.Store(&r.reply)
 			}
 			select {
 			case c.beats <- r:

@@ -287,10 +287,11 @@ func (m *reign) startConfirm(ctx context.Context, tasks *sync.WaitGroup) {
 func (m *reign) grant(ok bool) {
 	now := time.Now()
 	s, _ := m.c.View()
+	doubt := m.ledger.doubt(s, now)
 	for _, b := range m.batch {
 		x, is := s.Member(b.msg.ID)
 		granted := ok && is && m.ledger.grant(x, b.msg.Learned, now)
-		respond(b.reply, &beatReply{Granted: granted, Term: m.term, Master: m.c.self.ID})
+		respond(b.reply, &beatReply{Granted: granted, Term: m.term, Master: m.c.self.ID, Index: s.Index, Doubt: doubt})
 	}
 	m.batch, m.confirming = nil, false
 }

@@ -62,6 +62,8 @@ type beatReply struct {
 	Removed   bool
 	Term      uint64
 	Master    grid.MemberID // who to ask, if known
+	Index     uint64        // with a grant: how far the master has applied the log
+	Doubt     bool          // with a grant: a member that may hold replicas does not seem to be there
 }
 
 // confirmMsg asks a voter which raft term it knows, and confirmReply answers. A voter of another cluster, recovered out of this one, does not.
