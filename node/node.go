@@ -21,6 +21,7 @@ const (
 	engineCallBudget = 30 * time.Second
 	maxEngineCalls   = 256
 	rejoinAfter      = 500 * time.Millisecond
+	maxMet           = 64 // addresses of members met, in this life and those before
 )
 
 // Info says who a running member is and where it is reached.
@@ -44,7 +45,7 @@ type Node struct {
 	life *life
 	seen bool // ready is closed
 	at   addresses
-	met  []string // where the other members of the last life were
+	met  []string // where other members were, those of the last life first
 }
 
 // addresses are kept from one life to the next.
@@ -90,13 +91,26 @@ func (n *Node) Run(ctx context.Context) error {
 // meet keeps where the others of a life were. The next one joins them: it must not form a cluster of its own beside theirs.
 func (n *Node) meet(l *life) {
 	s, _ := l.cluster.View()
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	var now []string
 	for _, m := range s.Members {
-		if m.ID != l.self && !slices.Contains(n.met, m.Address) {
-			n.met = append(n.met, m.Address)
+		if m.ID != l.self {
+			now = append(now, m.Address)
 		}
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.met = newestMet(now, n.met)
+}
+
+// newestMet puts where the others are now before where they were in earlier lives, each once, and forgets the oldest beyond a limit: who comes back
+// again and again, to members that move, must not ask more and more addresses where nobody is.
+func newestMet(now, before []string) (all []string) {
+	for _, addr := range slices.Concat(now, before) {
+		if !slices.Contains(all, addr) && len(all) < maxMet {
+			all = append(all, addr)
+		}
+	}
+	return all
 }
 
 func (n *Node) metBefore() []string {
