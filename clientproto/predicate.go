@@ -36,9 +36,9 @@ func predicateOf(d data) (query.Predicate, error) {
 	return p, nil
 }
 
-// queryError gives what is wrong with a question the code that clients expect.
+// queryError gives what is wrong with a question, or is too much of an answer, the code that clients expect.
 func queryError(err error) error {
-	if errors.Is(err, grid.ErrBadRequest) {
+	if errors.Is(err, grid.ErrBadRequest) || errors.Is(err, grid.ErrTooLarge) {
 		return fail(codeQuery, "%v", err)
 	}
 	return err

@@ -2,6 +2,7 @@ package clientproto
 
 import (
 	"encoding/hex"
+	"math"
 	"testing"
 
 	"gridnode/grid"
@@ -110,5 +111,26 @@ func TestPredicates_OfSomePartitions(t *testing.T) {
 	}
 	if p, err := predicateOf(dataOf(t, innerPlace)); err == nil {
 		t.Errorf("places inside of another predicate: %s", p)
+	}
+}
+
+// A sum that is too large for its type is the question's fault: it was taken for a message that is too large.
+func TestAggregate_TooLarge(t *testing.T) {
+	s := newTestServer(3)
+	for _, k := range []string{"a", "b"} {
+		if _, err := s.cfg.Maps.Map("m").Set(t.Context(), imap.Key{Data: imap.String(k)}, longData(math.MaxInt64), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const aggregateID = 0x013900
+	for _, class := range []int32{8, 11, 13} { // sums of whole numbers
+		q := &call{c: newConn(s, nil), m: message{{body: make([]byte, requestHead)}}, spec: specs[aggregateID]}
+		args := map[string]any{"name": "m", "aggregator": data{Data: identified(factoryAggregators, class, "this")}}
+		for _, f := range q.spec.fields {
+			q.args = append(q.args, args[f.name])
+		}
+		if _, err := handlers[aggregateID](t.Context(), q); codeOf(err) != codeQuery {
+			t.Errorf("class %d: %v, code %d", class, err, codeOf(err))
+		}
 	}
 }
