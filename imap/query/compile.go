@@ -163,7 +163,7 @@ func pattern(p Predicate) (func(Value) bool, error) {
 	}
 	switch p.Op {
 	case OpRegex:
-		re, err := regexp.Compile(`\A(?:` + p.Pattern + `)\z`)
+		re, err := wholeText(p.Pattern)
 		if err != nil {
 			return nil, bad("regular expression for attribute %q: %v", p.Attribute, err)
 		}
@@ -174,4 +174,12 @@ func pattern(p Predicate) (func(Value) bool, error) {
 	}
 	l := newLike(p.Pattern)
 	return func(v Value) bool { return v.kind == Text && l.match(v.text) }, nil
+}
+
+// wholeText is a regular expression that has to fit all of a text.
+func wholeText(pattern string) (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(pattern); err != nil { // by itself: what is put around it would close a parenthesis that it lacks
+		return nil, err
+	}
+	return regexp.Compile(`\A(?:` + pattern + `)\z`)
 }
