@@ -96,4 +96,6 @@ type Cluster interface {
 	// Alive returns a context that ends when this member may no longer act as a member (its lease lapsed, or it was removed). A new one
 	// is handed out when it may again. Tasks pause in between.
 	Alive() context.Context
+	// Hopeless is not nil, and says why, if this member has been without a majority for so long that there is no use in asking others.
+	Hopeless() error
 }

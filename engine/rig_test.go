@@ -119,6 +119,9 @@ func (s *seat) Members() ([]Member, <-chan struct{}) {
 // Master implements [Cluster]: nobody asks another member in a rig.
 func (s *seat) Master() (string, uint64, bool) { return "", 0, false }
 
+// Hopeless implements [Cluster].
+func (s *seat) Hopeless() error { return nil }
+
 // Alive implements [Cluster].
 func (s *seat) Alive() context.Context { return context.Background() }
 

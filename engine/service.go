@@ -195,7 +195,7 @@ func viaMaster[Q, A any](ctx context.Context, s *Service, o op, q Q, r repeat, l
 		}
 		unsure = unsure || errors.Is(err, ErrIndeterminate) && r != reading
 		pause := wait.next()
-		last := unsure && r == once || time.Now().Add(pause).After(end)
+		last := unsure && r == once || s.cfg.Cluster.Hopeless() != nil || time.Now().Add(pause).After(end)
 		if !last && sleep(ctx, pause) == nil {
 			continue
 		}
@@ -216,6 +216,9 @@ func askMaster[Q, A any](ctx context.Context, s *Service, o op, q Q, local func(
 		defer cancel()
 		ans, err := local(ctx, c, q)
 		return ans, asRetry(ctx, err)
+	}
+	if err := s.cfg.Cluster.Hopeless(); err != nil {
+		return ans, fmt.Errorf("%w: %v", ErrRetryable, err)
 	}
 	master, _, ok := s.cfg.Cluster.Master()
 	if !ok || master == s.cfg.Cluster.Self() {

@@ -44,6 +44,14 @@ func (c engineCluster) Call(ctx context.Context, to string, request []byte) ([]b
 	return reply, engineErr(err)
 }
 
+// Hopeless implements [engine.Cluster].
+func (c engineCluster) Hopeless() error {
+	if lapsed, err := c.cluster.Quorum(); lapsed >= quorumPatience {
+		return err
+	}
+	return nil
+}
+
 func (c engineCluster) Alive() context.Context { return c.cluster.LeaseContext() }
 
 // serveEngine answers other members' calls to the engine, each on a goroutine of its own, a bounded number at a time.

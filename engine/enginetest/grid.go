@@ -322,6 +322,9 @@ func (n *node) Master() (string, uint64, bool) {
 	return n.g.master, n.g.term, n.g.master != ""
 }
 
+// Hopeless implements [engine.Cluster].
+func (n *node) Hopeless() error { return nil }
+
 // Alive implements [engine.Cluster].
 func (n *node) Alive() context.Context {
 	n.g.mu.Lock()
